@@ -1,7 +1,7 @@
 //! Safe wrappers of features of the processor, the kernel and the C library, for a library in a
 //! foreign program and for daemons. They cover instructions that not every processor has, clocks,
-//! shared memory, descriptors, sockets, file rights, threads, forks, signals, random numbers and
-//! the memory allocator.
+//! shared memory, descriptors, sockets, file rights, mounts, threads, forks, signals, eBPF, random
+//! numbers and the memory allocator.
 //!
 //! This is one of the few crates with unsafe code. Each feature has a module of its own. The
 //! functions can be called with any arguments and from any thread, unless their documentation says
@@ -9,14 +9,17 @@
 //! can also be called from signal handlers, and leave `errno` unchanged; [`rseq_offset`] is an
 //! exception.
 
+pub mod bpf;
 mod clock;
 mod counter;
 pub mod descriptor;
+mod detached_mount;
 mod directory_watch;
 mod entropy;
 mod errno;
 mod file_user;
 mod malloc;
+mod memory_file;
 mod notify;
 mod parallel;
 pub mod process;
@@ -33,10 +36,12 @@ mod zero_bytes;
 
 pub use clock::{boottime_ns, monotonic_ns, tsc, tsc_after_loads, tsc_is_steady};
 pub use counter::add_on_own_thread;
+pub use detached_mount::{DetachedMountError, mount_detached};
 pub use directory_watch::DirectoryWatch;
 pub use entropy::{moment_identity, random_words};
 pub use file_user::as_user;
 pub use malloc::{keep_large_blocks_apart, share_heaps, trim_heaps};
+pub use memory_file::MemoryFile;
 pub use notify::{READY, STOPPING, notify};
 pub use parallel::run_both;
 pub use shared::{PAGE_SIZE, Piece, SharedMemory, is_accounting_strict, seal_shared, sealed_size};

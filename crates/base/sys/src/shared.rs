@@ -125,6 +125,28 @@ impl SharedMemory {
         Ok(memory)
     }
 
+    /// Maps a part of an object of the kernel, which no process can resize or punch holes into.
+    pub(crate) fn map_part(
+        object: BorrowedFd<'_>,
+        part: Range<usize>,
+        is_writable: bool,
+    ) -> io::Result<SharedMemory> {
+        let size = part.len();
+        let offset = libc::off_t::try_from(part.start).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let protection = libc::PROT_READ | if is_writable { libc::PROT_WRITE } else { 0 };
+        // SAFETY: a new mapping, at an address that the kernel chooses.
+        #[expect(unsafe_code)]
+        let start = unsafe {
+            let flags = libc::MAP_SHARED;
+            libc::mmap(std::ptr::null_mut(), size, protection, flags, object.as_raw_fd(), offset)
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::InvalidData)?;
+        Ok(SharedMemory { start, size })
+    }
+
     /// Excludes a byte range from core dumps. A dump would make the kernel allocate the range's
     /// holes.
     pub fn keep_from_dumps(&self, range: Range<usize>) {
@@ -438,7 +460,7 @@ pub(crate) fn sized_and_sealed(name: &CStr, size: usize, seals: SealFlags) -> io
 
 /// Fails if a file of this size would exceed `RLIMIT_FSIZE`. The limit applies to memory files too:
 /// the kernel would send `SIGXFSZ`, which ends the program.
-fn check_file_size_limit(size: u64) -> io::Result<()> {
+pub(crate) fn check_file_size_limit(size: u64) -> io::Result<()> {
     // SAFETY: the kernel writes only to the structure passed to it.
     #[expect(unsafe_code)]
     let limit = unsafe {

@@ -93,6 +93,8 @@ pub(crate) struct Cursor {
     /// unit and origin.
     event_start: u64,
     body_start: u64,
+    /// Clock before the current event, in cycles.
+    event_clock: u64,
     class: u32,
     /// Start of the next event, in bits from the start of `buffer`; `None` until the end of the
     /// current event is known.
@@ -121,6 +123,7 @@ impl Cursor {
             ahead_bits: 0,
             event_start: 0,
             body_start: 0,
+            event_clock: 0,
             class: 0,
             next_start: None,
         }
@@ -282,6 +285,7 @@ impl Cursor {
             match data.decoder.event_header(stream, view, &mut position, &mut self.machine) {
                 Ok(class) => {
                     self.class = class;
+                    self.event_clock = clock;
                     self.body_start = position;
                     self.next_start = None;
                     return Ok(Some(class));
@@ -450,6 +454,12 @@ impl Cursor {
     fn mark(&self) -> Mark {
         let position = self.base * 8 + self.event_start;
         Mark { position, clock: self.machine.clock, ns: i64::MIN }
+    }
+
+    /// Returns a mark before the current event, at which the packet can be started again. The
+    /// event's fields must not have been decoded.
+    pub(crate) fn mark_before_event(&self) -> Mark {
+        Mark { position: self.position(), clock: self.event_clock, ns: i64::MIN }
     }
 
     /// Skips events of two packets, with interleaved walks, until one of the packets ends or has a

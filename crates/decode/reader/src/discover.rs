@@ -1,12 +1,14 @@
 //! Discovery of traces. A directory with a `metadata` file is a trace, and a directory above traces
 //! stands for all traces below it. Directories with the same trace UUID (chunks of a rotation,
 //! snapshots) are opened as one trace. A single stream file is read with the metadata in its
-//! directory.
+//! directory. A live trace is opened in memory.
 
 use crate::error::{Problem, ProblemKind};
 use crate::file::StreamFile;
 use crate::input::{Metadata, TraceInput};
 use crate::limits::{DEPTH_MAX, STREAMS_MAX};
+use crate::live::LiveTrace;
+use crate::live_stream::LiveStream;
 use crate::packet::{PacketRef, StreamId};
 use crate::scan::{FileScan, ScanResult};
 use crate::stdin;
@@ -30,6 +32,9 @@ pub enum Source {
         /// Path of the metadata file; `None` if standard input starts with metadata.
         metadata: Option<PathBuf>,
     },
+    /// Trace that this process appends to in memory. Without a [`Follower`](crate::Follower), only
+    /// the packets appended before the opening are read.
+    Live(LiveTrace),
 }
 
 /// Result of opening sources: the traces, and the problems found.
@@ -61,6 +66,7 @@ pub(crate) fn open_numbered(sources: &[Source], first_id: usize) -> OpenTraces {
                 Ok(directory) => found.push(directory),
                 Err(problem) => opened.problems.push(problem),
             },
+            Source::Live(trace) => found.extend(trace.input()),
         }
     }
     open_inputs(found, first_id, &mut opened);
@@ -255,8 +261,10 @@ fn open_trace(
                 let class_id = data.decoder.schema().streams[class].id;
                 let instance = packet.packet.instance;
                 // Without a stream id or a begin, it is unknown which files form a stream, or in
-                // which order, so each file is a stream.
-                let joined = instance.is_some() && packet.packet.begin.is_some();
+                // which order, so each file is a stream. In a live trace each file is a stream in
+                // any case.
+                let joined =
+                    instance.is_some() && packet.packet.begin.is_some() && file.live().is_none();
                 let unique = if joined { 0 } else { streams.len() + 1 };
                 let stream =
                     streams.entry((class_id, instance, unique)).or_insert_with(|| Stream {
@@ -288,6 +296,37 @@ struct FileStream {
 /// stream. If the file has more runs, each stream scans the file from its last recorded run on.
 const RUNS_MAX: usize = 1 << 20;
 
+/// Returns the stream of a live trace's file, with the first packet that has a sound header.
+fn live_stream(
+    data: &TraceData,
+    file: &Arc<StreamFile>,
+    live: &LiveStream,
+    problems: &mut Vec<Problem>,
+) -> Vec<FileStream> {
+    let scan = FileScan::new(data, file.clone());
+    let mut scan = scan.restart_at(data, live.identity_start(), 0);
+    let mut first_problem = None;
+    loop {
+        match scan.next(data) {
+            Ok(ScanResult::Packet(first)) => {
+                live.set_identity(first.offset, first.packet.first_event.div_ceil(8));
+                return vec![FileStream { first: *first, runs: None }];
+            }
+            Err(problem) => {
+                first_problem.get_or_insert(problem);
+                if scan.skip_damaged_packet() {
+                    scan.offset = scan.offset.max(live.start());
+                    continue;
+                }
+            }
+            Ok(ScanResult::End | ScanResult::TruncatedHeader(_)) => {}
+        }
+        // With a sound packet, damaged packets before it are reported when the stream is read.
+        problems.extend(first_problem);
+        return Vec::new();
+    }
+}
+
 /// Returns the streams that have packets in a file. On standard input, or in a trace with several
 /// stream classes, a file may have several streams. In all other cases only the first packet is
 /// read.
@@ -297,6 +336,9 @@ fn file_streams(
     shared: bool,
     problems: &mut Vec<Problem>,
 ) -> Vec<FileStream> {
+    if let Some(live) = file.live() {
+        return live_stream(data, file, live, problems);
+    }
     let mut scan = FileScan::new(data, file.clone());
     let looks_at_all = shared || data.decoder.schema().streams.len() > 1;
     let mut part_of: HashMap<StreamId, usize> = HashMap::new();

@@ -1,12 +1,13 @@
-//! Stream file, read at offsets and not mapped. If the file is truncated during the reading, a read
-//! returns fewer bytes, where a mapping would cause `SIGBUS`. Read pages do not count as resident
-//! memory of the process.
+//! Stream file, on disk or of a live trace, read at offsets and not mapped. If the file is
+//! truncated during the reading, a read returns fewer bytes, where a mapping would cause `SIGBUS`.
+//! Read pages do not count as resident memory of the process.
 //!
 //! A trace may have more files than a process may open. A file stays open as long as a [`Handle`]
 //! refers to it. While more than [`OPEN_FILES_MAX`] files are open, a handle is released after each
 //! read, unless the file may grow.
 
 use crate::error::Problem;
+use crate::live_stream::LiveStream;
 use parking_lot::{Mutex, MutexGuard};
 use std::fs::{File, Metadata};
 use std::io;
@@ -22,6 +23,8 @@ pub(crate) struct StreamFile {
     shared: Mutex<Weak<OpenFile>>,
     /// The open file, kept open, if it cannot be opened by its path; `None` for all other files.
     pinned: Option<Arc<OpenFile>>,
+    /// Stream of a live trace, of which this is the file; `None` for all other files.
+    live: Option<Arc<LiveStream>>,
     /// Frozen size in bytes: the reader ignores appended bytes until the next freeze. `u64::MAX` if
     /// the size is not frozen.
     size_limit: AtomicU64,
@@ -52,6 +55,7 @@ impl StreamFile {
             path,
             shared: Mutex::default(),
             pinned: None,
+            live: None,
             size_limit: AtomicU64::new(u64::MAX),
         }
     }
@@ -61,13 +65,42 @@ impl StreamFile {
         StreamFile { pinned: Some(Arc::new(OpenFile::new(file))), ..StreamFile::new(path) }
     }
 
+    /// Makes the file of a live trace's stream, with its present size as frozen size.
+    pub(crate) fn from_live(path: PathBuf, live: Arc<LiveStream>) -> StreamFile {
+        let size_limit = AtomicU64::new(live.size());
+        StreamFile { live: Some(live), size_limit, ..StreamFile::new(path) }
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
+    /// Returns the stream of a live trace, of which this is the file; `None` for all other files.
+    pub(crate) fn live(&self) -> Option<&LiveStream> {
+        self.live.as_deref()
+    }
+
+    /// Returns the offset of the first packet to read, which is not 0 if a live trace has freed
+    /// delivered packets.
+    pub(crate) fn start(&self) -> u64 {
+        self.live().map_or(0, LiveStream::start)
+    }
+
+    /// Returns the end of the bytes that a packet at `offset` may occupy: the size of the file, or
+    /// in a live trace the end of the bytes that were appended together.
+    pub(crate) fn packet_limit(&self, offset: u64) -> Result<u64, Problem> {
+        let size = self.size()?;
+        let limit = self.live().map(|live| live.packet_limit(offset).unwrap_or(offset));
+        Ok(limit.map_or(size, |limit| limit.min(size)))
+    }
+
     /// Returns the present size of the file in bytes, but at most the frozen size.
     pub(crate) fn size(&self) -> Result<u64, Problem> {
-        Ok(self.metadata()?.len().min(self.size_limit.load(Ordering::Relaxed)))
+        let size = match self.live() {
+            Some(live) => live.size(),
+            None => self.metadata()?.len(),
+        };
+        Ok(size.min(self.size_limit.load(Ordering::Relaxed)))
     }
 
     pub(crate) fn id(&self) -> Result<FileId, Problem> {
@@ -76,8 +109,12 @@ impl StreamFile {
 
     /// Freezes the file's size: bytes that are appended later stay unread until the next call.
     pub(crate) fn freeze_size(&self) {
-        if let Ok(metadata) = self.metadata() {
-            self.size_limit.store(metadata.len(), Ordering::Relaxed);
+        let size = match self.live() {
+            Some(live) => Some(live.size()),
+            None => self.metadata().ok().map(|metadata| metadata.len()),
+        };
+        if let Some(size) = size {
+            self.size_limit.store(size, Ordering::Relaxed);
         }
     }
 
@@ -88,9 +125,10 @@ impl StreamFile {
 
     fn metadata(&self) -> Result<Metadata, Problem> {
         let open = self.pinned.clone().or_else(|| self.lock().upgrade());
-        let metadata = match open {
-            Some(file) => file.0.metadata(),
-            None => std::fs::metadata(&self.path),
+        let metadata = match (self.live(), open) {
+            (Some(live), _) => live.file().metadata(),
+            (None, Some(file)) => file.0.metadata(),
+            (None, None) => std::fs::metadata(&self.path),
         };
         metadata.map_err(|error| self.problem("open", &error))
     }
@@ -103,13 +141,14 @@ impl StreamFile {
         offset: u64,
         buffer: &mut [u8],
     ) -> Result<usize, Problem> {
-        let file = match &handle.0 {
-            Some(file) => file,
-            None => handle.0.insert(self.open()?),
+        let file = match (self.live(), &handle.0) {
+            (Some(live), _) => live.file(),
+            (None, Some(open)) => &open.0,
+            (None, None) => &handle.0.insert(self.open()?).0,
         };
         let mut filled = 0;
         while filled < buffer.len() {
-            match file.0.read_at(&mut buffer[filled..], offset + filled as u64) {
+            match file.read_at(&mut buffer[filled..], offset + filled as u64) {
                 Ok(0) => break,
                 Ok(bytes) => filled += bytes,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -1,10 +1,12 @@
-//! Reading of traces that are still being recorded.
+//! Reading of traces that are still being recorded, in directories or in memory.
 //!
 //! A [`Follower`] reads in rounds. A round delivers the whole packets that were added since the
 //! last round, merged by time. Events are ordered within a round. They are ordered between rounds
-//! too, unless the producer writes a packet with a delay. Before a round, [`Follower::refresh`]
-//! checks for added or removed files, added metadata, and new streams in known files. After such a
-//! change it opens all sources again, and each stream continues after its last packet.
+//! too, unless the producer writes a packet with a delay. A round of [`Follower::deliver_until`]
+//! ends at a time that all producers have reached, so that delays do not matter. Before a round,
+//! [`Follower::refresh`] checks for added or removed files, added metadata, and new streams in
+//! known files. After such a change it opens all sources again, and each stream continues after its
+//! last packet. Delivered packets of a live trace are freed after each round.
 
 use crate::discover::{OpenTraces, Source, open_numbered};
 use crate::error::{Problem, ProblemKind};
@@ -35,6 +37,8 @@ pub struct Follower {
     absent: HashMap<StreamKey, StreamPackets>,
     /// Files of the sources at the last opening.
     files: Vec<FileState>,
+    /// Generations of the live traces, in the order of the sources, at the last opening.
+    generations: Vec<u64>,
     listed_at: Instant,
     next_id: usize,
     problems: Vec<Problem>,
@@ -80,6 +84,7 @@ impl Follower {
             packets: Vec::new(),
             absent: HashMap::new(),
             files: Vec::new(),
+            generations: Vec::new(),
             listed_at: Instant::now(),
             next_id: 0,
             problems: Vec::new(),
@@ -87,6 +92,7 @@ impl Follower {
             reported_streams: HashSet::new(),
         };
         follower.files = follower.list_files();
+        follower.generations = follower.live_generations();
         follower.open();
         follower
     }
@@ -110,7 +116,8 @@ impl Follower {
     /// numbers.
     ///
     /// Files are listed every 250 ms, after metadata has grown or a file has a new stream, and
-    /// always before the last round: `is_last`.
+    /// always before the last round: `is_last`. New metadata and streams of live traces are noticed
+    /// at once.
     pub fn refresh(&mut self, is_last: bool) -> bool {
         let mut is_due = is_last || self.listed_at.elapsed() >= LIST_INTERVAL;
         let mut has_new_streams = self.has_new_streams();
@@ -119,17 +126,24 @@ impl Follower {
             // files are frozen before the metadata is checked, and later packets are left for the
             // next round.
             self.packets.iter().for_each(StreamPackets::freeze_sizes);
-            if !is_due && !has_new_streams && !self.files.iter().any(metadata_has_grown) {
+            let generations = self.live_generations();
+            let has_changed_live = generations != self.generations;
+            if !is_due
+                && !has_new_streams
+                && !has_changed_live
+                && !self.files.iter().any(metadata_has_grown)
+            {
                 return tries > 0;
             }
             is_due = false;
             self.listed_at = Instant::now();
             let files = self.list_files();
-            if files == self.files && !has_new_streams {
+            if files == self.files && !has_new_streams && !has_changed_live {
                 return tries > 0;
             }
             has_new_streams = false;
             self.files = files;
+            self.generations = generations;
             self.open();
         }
         true
@@ -161,13 +175,43 @@ impl Follower {
         select: impl for<'r> FnOnce(Reading<'r>) -> Reading<'r>,
         consumer: &mut impl Consumer,
     ) -> Stats {
+        self.deliver_round(None, select, consumer)
+    }
+
+    /// Delivers events like [`Follower::deliver`], but only those before `end_ns`, in nanoseconds
+    /// from the clock's origin as [`Event::time`](crate::Event::time). All other events stay for
+    /// later rounds, also those of packets that begin before `end_ns`. Events without a time are
+    /// delivered, and so are all events of packets that declare an end before `end_ns`.
+    ///
+    /// The order of events is total over all rounds if packets that appear after a round's
+    /// [`Follower::refresh`] have no events before its `end_ns`, and `end_ns` never decreases. If
+    /// the consumer returns [`ControlFlow::Break`](std::ops::ControlFlow::Break), the remaining
+    /// events of started packets are not delivered in any round.
+    pub fn deliver_until(
+        &mut self,
+        end_ns: i64,
+        select: impl for<'r> FnOnce(Reading<'r>) -> Reading<'r>,
+        consumer: &mut impl Consumer,
+    ) -> Stats {
+        self.deliver_round(Some(end_ns), select, consumer)
+    }
+
+    fn deliver_round(
+        &mut self,
+        end_ns: Option<i64>,
+        select: impl for<'r> FnOnce(Reading<'r>) -> Reading<'r>,
+        consumer: &mut impl Consumer,
+    ) -> Stats {
         let packets = std::mem::take(&mut self.packets);
         let reading = select(Reading::new(&self.traces));
-        let inputs = packets.into_iter().enumerate();
-        let inputs =
-            inputs.map(|(number, packets)| reading.merge_input(number, reading.prepare(packets)));
+        let inputs = packets.into_iter().enumerate().map(|(number, packets)| {
+            let mut input = reading.merge_input(number, reading.prepare(packets));
+            input.round_end = end_ns;
+            input
+        });
         let (stats, inputs) = reading.merge_inputs(inputs.collect(), consumer);
         self.packets = inputs.into_iter().filter_map(|input| input.into_packets()).collect();
+        self.packets.iter().for_each(StreamPackets::free_delivered);
         stats
     }
 
@@ -206,6 +250,14 @@ impl Follower {
         let unfinished: Vec<Problem> = unfinished;
         self.unfinished = unfinished.into_iter().map(|problem| problem.path).collect();
         self.problems = problems;
+    }
+
+    fn live_generations(&self) -> Vec<u64> {
+        let live = self.sources.iter().filter_map(|source| match source {
+            Source::Live(trace) => Some(trace.generation()),
+            _ => None,
+        });
+        live.collect()
     }
 
     /// Lists the files of the sources. The sources must be opened again if a file is added or

@@ -1,4 +1,5 @@
-//! Metadata and stream files of a trace before it is opened, in a directory or on standard input.
+//! Metadata and stream files of a trace before it is opened: in a directory, on standard input, or
+//! of a live trace.
 
 use crate::error::{Problem, ProblemKind};
 use crate::file::StreamFile;
@@ -9,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Metadata and stream files found in one directory, or on standard input.
+/// Metadata and stream files found in one directory, on standard input, or in a live trace.
 pub(crate) struct TraceInput {
     pub(crate) path: PathBuf,
     /// Path that the user gave; the trace's name is relative to it.
@@ -20,8 +21,8 @@ pub(crate) struct TraceInput {
     pub(crate) shared: bool,
 }
 
-/// Metadata of a trace: the path of a file, or for standard input the bytes. A file is read only
-/// when it is parsed, so that the text of only one file is in memory at a time.
+/// Metadata of a trace: the path of a file, or the bytes for standard input and a live trace. A
+/// file is read only when it is parsed, so that the text of only one file is in memory at a time.
 pub(crate) enum Metadata {
     File(PathBuf),
     Bytes(Vec<u8>),

@@ -30,6 +30,12 @@ pub(crate) struct MergeInput {
     packets: PacketQueue,
     /// Begin of the reading's range in nanoseconds. Packets that end earlier are skipped.
     pub(crate) begin: Option<i64>,
+    /// End (exclusive) of a follower's round in nanoseconds; `None` for no end. The first event at
+    /// or after the end, and all data behind it, stay in the source for the next round.
+    pub(crate) round_end: Option<i64>,
+    /// Set if the current packet may have events at or after `round_end`. If its context declares
+    /// an earlier end, such an event is damaged, and must not hold up the stream.
+    can_exceed_round: bool,
     scale: Option<TimeScale>,
     /// Latest time of the input so far, in nanoseconds; no later item is ordered before it.
     floor: i64,
@@ -131,6 +137,8 @@ impl MergeInput {
             data,
             packets: PacketQueue { queue: VecDeque::new(), source: None },
             begin: None,
+            round_end: None,
+            can_exceed_round: false,
             floor: i64::MIN,
             packet_begin: i64::MIN,
             slice: None,
@@ -209,7 +217,14 @@ impl MergeInput {
                         }
                         self.class = class;
                         if let Some(time) = self.time() {
-                            self.floor = self.floor.max(self.packet_begin).max(time);
+                            let time_in_packet = self.packet_begin.max(time);
+                            self.floor = self.floor.max(time_in_packet);
+                            if self.can_exceed_round
+                                && self.round_end.is_some_and(|end| time_in_packet >= end)
+                            {
+                                self.put_back_rest();
+                                return None;
+                            }
                             if let Some(slice) = &mut self.slice {
                                 report.is_disordered |=
                                     slice.span.end.is_some() && time > slice.packet_end;
@@ -243,6 +258,15 @@ impl MergeInput {
         }
     }
 
+    /// Leaves the current event, and all data behind it, in the source for the next round.
+    fn put_back_rest(&mut self) {
+        self.has_packet = false;
+        if let (Some(source), Some(packet)) = (&mut self.packets.source, self.cursor.packet()) {
+            let mark = Some(self.cursor.mark_before_event());
+            source.put_back(PacketRef { mark, delivered_events: 0, ..packet.clone() });
+        }
+    }
+
     fn next_packet(&mut self, report: &mut MergeReport) -> Option<()> {
         let mut packet = loop {
             let packet = self.packets.next(report)?;
@@ -251,6 +275,16 @@ impl MergeInput {
                 break packet;
             }
         };
+        if let (Some(end), Some(source)) = (self.round_end, &mut self.packets.source) {
+            let is_due = |loss: &Loss| loss.from.is_some_and(|(from, _)| from < end);
+            if packet.begin_ns.is_some_and(|begin| begin >= end)
+                && !packet.losses.iter().any(is_due)
+            {
+                source.put_back(packet);
+                return None;
+            }
+            self.can_exceed_round = packet.end_ns.is_none_or(|packet_end| packet_end >= end);
+        }
         self.packet_begin = packet.begin_ns.unwrap_or(i64::MIN);
         if let Some(slice) = &mut self.slice {
             slice.packet_end = packet.end_ns.unwrap_or(i64::MAX);

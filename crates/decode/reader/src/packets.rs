@@ -3,6 +3,7 @@
 //! The files of a stream may be parts of a rotation, trace files that a tracer reuses as a ring, or
 //! overlapping snapshots. Each file is scanned one packet ahead, so memory does not depend on the
 //! length of the stream. Gaps in sequence numbers and increases of discard counters become losses.
+//! The packets of a live trace have known ends, so that a damaged packet does not end the stream.
 
 use crate::error::{Problem, ProblemKind};
 use crate::file::{FileId, StreamFile};
@@ -38,7 +39,8 @@ pub(crate) struct StreamPackets {
     /// Packet with an event that the metadata does not describe, and the problem that remains
     /// unless newer metadata appears.
     undescribed: Option<(PacketRef, Problem)>,
-    /// Formerly undescribed packet that is to be returned again, now with newer metadata.
+    /// Packet that is to be returned again: a formerly undescribed packet, now with newer
+    /// metadata, or a packet that the last round has not read to its end.
     retry: Option<PacketRef>,
     pub(crate) problems: Vec<Problem>,
     /// Set once a packet had a UUID that differs from the metadata's.
@@ -127,13 +129,34 @@ impl StreamPackets {
     ) -> Option<Problem> {
         match packet {
             Some(packet)
-                if self.growing && matches!(problem.kind, ProblemKind::UnknownEventClass(_)) =>
+                if self.growing
+                    // The producer of a live trace adds metadata first, so the packet is damaged.
+                    && packet.file.live().is_none()
+                    && matches!(problem.kind, ProblemKind::UnknownEventClass(_)) =>
             {
                 let packet = PacketRef { delivered_events: events, ..packet.clone() };
                 self.undescribed = Some((packet, problem));
                 None
             }
             _ => Some(problem),
+        }
+    }
+
+    /// Makes `packet`, which was returned last, the next packet again. If the packet has a mark,
+    /// its events before the mark have been delivered.
+    pub(crate) fn put_back(&mut self, packet: PacketRef) {
+        self.retry = Some(packet);
+    }
+
+    /// Frees the memory of live packets that have been returned and were not put back.
+    pub(crate) fn free_delivered(&self) {
+        let undescribed = self.undescribed.as_ref().map(|(packet, _)| packet);
+        let deferred = undescribed.into_iter().chain(&self.retry).map(|packet| packet.offset).min();
+        let active = self.active.iter().map(|(scan, packet)| (scan, packet.offset));
+        for (scan, next) in self.idle.iter().map(|scan| (scan, scan.offset)).chain(active) {
+            if let Some(live) = scan.file.live() {
+                live.free_before(deferred.map_or(next, |deferred| deferred.min(next)));
+            }
         }
     }
 
@@ -171,11 +194,18 @@ impl StreamPackets {
     /// were opened again.
     pub(crate) fn resume_from(&mut self, before: StreamPackets) {
         let StreamPackets {
-            active, idle, mut finished, last, undescribed, has_foreign_uuid, ..
+            active,
+            idle,
+            mut finished,
+            last,
+            undescribed,
+            retry,
+            has_foreign_uuid,
+            ..
         } = before;
         self.has_foreign_uuid = has_foreign_uuid;
-        if let Some((packet, _)) = undescribed {
-            self.retry = self.rescan(&packet);
+        if let Some(packet) = undescribed.map(|(packet, _)| packet).or(retry) {
+            self.retry = self.rescan(packet);
         }
         for scan in idle {
             let (offset, clock) = (scan.offset, scan.machine.clock);
@@ -244,12 +274,13 @@ impl StreamPackets {
     }
 
     /// Reads the header of a deferred packet again, with newer metadata.
-    fn rescan(&mut self, packet: &PacketRef) -> Option<PacketRef> {
+    fn rescan(&mut self, packet: PacketRef) -> Option<PacketRef> {
         let scan = FileScan::new(&self.trace, packet.file.clone());
         let mut scan = scan.restart_at(&self.trace, packet.offset, packet.clock_before);
         let retry = self.scan_packet(&mut scan, true).ok()?;
         self.number += 1;
-        Some(PacketRef { number: self.number, delivered_events: packet.delivered_events, ..retry })
+        let PacketRef { losses, mark, delivered_events, .. } = packet;
+        Some(PacketRef { number: self.number, losses, mark, delivered_events, ..retry })
     }
 
     fn losses_before(&self, packet: &PacketRef) -> Vec<Loss> {
@@ -317,7 +348,28 @@ impl StreamPackets {
                 return Err(if self.growing { FileEnd::Temporary } else { FileEnd::Final });
             }
             let (offset, clock) = (scan.offset, scan.machine.clock);
+            let is_live = scan.file.live().is_some();
             match scan.next(&self.trace) {
+                Ok(ScanResult::End) if is_live => {
+                    return Err(if self.growing { FileEnd::Temporary } else { FileEnd::Final });
+                }
+                Ok(ScanResult::Packet(packet)) if is_live => match self.check_live(&packet) {
+                    Ok(()) => {
+                        scan.last = packet.key();
+                        return Ok(*packet);
+                    }
+                    Err(problem) => {
+                        scan.machine.clock = clock;
+                        self.problems.push(problem);
+                    }
+                },
+                Err(problem) if is_live => {
+                    self.problems.push(problem);
+                    scan.machine.clock = clock;
+                    if !scan.skip_damaged_packet() {
+                        return Err(FileEnd::Temporary);
+                    }
+                }
                 Ok(ScanResult::Packet(packet)) if growing && packet.missing_bytes > 0 => {
                     (scan.offset, scan.machine.clock) = (offset, clock);
                     return Err(FileEnd::Temporary);
@@ -363,6 +415,15 @@ impl StreamPackets {
             Some(_) => packet.stream_id() == self.stream_id,
             None => packet.packet.stream == self.stream_id.0,
         }
+    }
+
+    /// Returns a problem if a packet of a live trace was appended to another stream.
+    fn check_live(&self, packet: &PacketRef) -> Result<(), Problem> {
+        if packet.stream_id() == self.stream_id {
+            return Ok(());
+        }
+        let kind = ProblemKind::Data("packet is of another stream than those before it".into());
+        Err(Problem::new(packet.file.path(), Some(packet.offset), kind))
     }
 
     /// Records another stream whose packet was found in a file.

@@ -50,8 +50,8 @@ pub(crate) struct FileScan {
 impl FileScan {
     pub(crate) fn new(trace: &TraceData, file: Arc<StreamFile>) -> FileScan {
         FileScan {
+            offset: file.start(),
             file,
-            offset: 0,
             handle: Handle::default(),
             machine: trace.decoder.machine(),
             buffer: Vec::new(),
@@ -95,8 +95,7 @@ impl FileScan {
 
     /// Scans the file for its next packet.
     pub(crate) fn next(&mut self, trace: &TraceData) -> Result<ScanResult, Problem> {
-        let file_size = self.file.size()?;
-        let remaining = file_size.saturating_sub(self.offset);
+        let remaining = self.file.packet_limit(self.offset)?.saturating_sub(self.offset);
         if remaining == 0 {
             return Ok(ScanResult::End);
         }
@@ -104,12 +103,20 @@ impl FileScan {
         let mut wanted_size = HEADER_READ_SIZE;
         let packet = loop {
             self.buffer.resize(wanted_size, 0);
-            let read = self.file.read(&mut self.handle, self.offset, &mut self.buffer)?;
+            let mut read = self.file.read(&mut self.handle, self.offset, &mut self.buffer)?;
+            if self.file.live().is_some() {
+                // The next packet of a live trace is no part of this one, whatever this one claims.
+                read = usize::try_from(remaining).map_or(read, |remaining| read.min(remaining));
+            }
             self.machine.clock = clock_before;
             match trace.decoder.packet(View::whole(&self.buffer[..read]), &mut self.machine) {
                 Ok(packet) => break packet,
                 Err(Stop::Incomplete) if read == wanted_size && wanted_size < HEADER_SIZE_MAX => {
                     wanted_size *= 8
+                }
+                Err(Stop::Incomplete) if self.file.live().is_some() => {
+                    let kind = ProblemKind::Data("packet ends within its header".into());
+                    return Err(self.problem(0, kind));
                 }
                 Err(Stop::Incomplete) => {
                     return Ok(ScanResult::TruncatedHeader(
@@ -150,6 +157,14 @@ impl FileScan {
             self.machine.clock = end;
         }
         Ok(ScanResult::Packet(Box::new(packet_ref)))
+    }
+
+    /// Moves behind a damaged packet. Returns false if its end is unknown, as in a file on disk.
+    pub(crate) fn skip_damaged_packet(&mut self) -> bool {
+        let end = self.file.live().and_then(|live| live.packet_limit(self.offset));
+        let Some(end) = end.filter(|end| *end > self.offset) else { return false };
+        self.offset = end;
+        true
     }
 
     fn problem(&self, at: u64, kind: ProblemKind) -> Problem {

@@ -66,10 +66,15 @@ impl TraceFolder {
 
     /// Appends the packets that `description` lists to their files.
     pub(crate) fn append(&mut self, description: &str) {
-        for line in description.lines().map(str::trim).filter(|line| !line.is_empty()) {
-            let (file, packet) = self.packet(line);
+        for (file, packet) in self.packets(description) {
             self.append_bytes(&file, &packet);
         }
+    }
+
+    /// Returns the file names and bytes of the packets that `description` lists.
+    pub(crate) fn packets(&mut self, description: &str) -> Vec<(String, Vec<u8>)> {
+        let lines = description.lines().map(str::trim).filter(|line| !line.is_empty());
+        lines.map(|line| self.packet(line)).collect()
     }
 
     /// Appends bytes to a file. Writes metadata to the file's folder if the folder has none.
@@ -171,12 +176,12 @@ fn scope_root(nodes: &[Node], scope: Scope, index: usize) -> u32 {
     roots.nth(index).expect("a scope").id
 }
 
-fn number(text: &str) -> u64 {
+pub(crate) fn number(text: &str) -> u64 {
     text.parse().unwrap_or_else(|_| panic!("{text} is no number"))
 }
 
 /// Returns the metadata of the trace in a subfolder, with or without the event `g`.
-fn metadata_text(folder: &str, has_g: bool) -> String {
+pub(crate) fn metadata_text(folder: &str, has_g: bool) -> String {
     let uuid = folder.bytes().fold(0_u64, |uuid, byte| uuid << 8 | u64::from(255 - byte));
     let mut text = format!(
         "/* CTF 1.8 */

@@ -4,5 +4,6 @@
 mod bind;
 mod follow;
 mod lines;
+mod live;
 mod merge;
 mod packets;

@@ -40,7 +40,7 @@ pub struct Trace {
     /// a new number when its schema, path or name changes.
     pub id: usize,
     /// Directory of the trace, the first one if the trace has several; `<stdin>` for standard
-    /// input.
+    /// input, and the name of a live trace.
     pub path: PathBuf,
     /// Name as in babeltrace2: host name, if known, and path relative to the source. The name of a
     /// trace of several directories has no path.
@@ -125,6 +125,7 @@ impl Stream {
 
     /// Returns true if no other stream of the trace can have the same class id and stream id.
     pub(crate) fn has_unique_id(&self) -> bool {
-        self.instance.is_some() && self.files.iter().all(|file| file.first.0.is_some())
+        let is_joined = |part: &FilePart| part.first.0.is_some() && part.file.live().is_none();
+        self.instance.is_some() && self.files.iter().all(is_joined)
     }
 }

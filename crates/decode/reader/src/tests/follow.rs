@@ -25,6 +25,15 @@ impl Follow {
         let stats = self.follower.deliver(|reading| reading, &mut transcript);
         check_lines(&transcript.finish(&self.folder, &stats), expected, "round");
     }
+
+    /// Runs the next round up to `end_ns`, and checks its transcript.
+    #[track_caller]
+    fn check_until(&mut self, end_ns: i64, expected: &str) {
+        self.follower.refresh(true);
+        let mut transcript = Transcript::default();
+        let stats = self.follower.deliver_until(end_ns, |reading| reading, &mut transcript);
+        check_lines(&transcript.finish(&self.folder, &stats), expected, "round");
+    }
 }
 
 #[test]
@@ -85,4 +94,28 @@ fn events_wait_for_their_metadata() {
     follow.folder.write_metadata("", true);
     follow.check("15 g2 0.1 \n 20 e3 0.1 \n 30 e4 0.1");
     assert_eq!(follow.follower.problems(), []);
+}
+
+/// A delayed packet is delivered in order if it appears before the rounds reach its begin.
+#[test]
+fn a_round_may_end_before_the_last_events() {
+    let mut follow = Follow::new("a 0.1 10..20 | 10 e 1, 20 e 2");
+    follow.check_until(15, "10 e1 0.1");
+    follow.folder.append("b 0.2 15..30 | 16 f 3, 30 f 4");
+    follow.check_until(20, "16 f3 0.2");
+    follow.folder.append("a 0.1 20..40 | 25 e 5, 35 e 6");
+    follow.check_until(30, "20 e2 0.1 \n 25 e5 0.1");
+    follow.check("30 f4 0.2 \n 35 e6 0.1");
+}
+
+/// A packet that was deferred to newer metadata is kept if the sources are opened twice before the
+/// next round.
+#[test]
+fn a_deferred_packet_outlasts_two_openings() {
+    let mut follow = Follow::new("a 0.1 10..20 | 10 e 1, 15 g 2, 20 e 3");
+    follow.check("10 e1 0.1");
+    follow.folder.write_metadata("", true);
+    assert!(follow.follower.refresh(true));
+    follow.folder.append("b 0.2 30..40 | 35 e 4");
+    follow.check("15 g2 0.1 \n 20 e3 0.1 \n 35 e4 0.2");
 }

@@ -1,0 +1,303 @@
+//! eBPF programs and maps by the system call `bpf`: creating, loading and attaching. All objects
+//! are descriptors, so the kernel removes them when the process ends, however it ends.
+//!
+//! No library is used: those that exist load object files, and programs here are made at run time.
+
+use crate::shared::SharedMemory;
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::time::Duration;
+
+/// Commands of the system call `bpf`.
+#[derive(Clone, Copy)]
+enum Command {
+    MapCreate = 0,
+    MapUpdate = 2,
+    MapDelete = 3,
+    ProgramLoad = 5,
+    RawTracepointOpen = 17,
+}
+
+const MAP_HASH: u32 = 1;
+const MAP_ARRAY: u32 = 2;
+const MAP_RING_BUFFER: u32 = 27;
+/// The map's values can be mapped into this process.
+const MMAPABLE: u32 = 1 << 10;
+/// Program for functions and tracepoints whose arguments have types.
+const PROGRAM_TRACING: u32 = 26;
+/// Attachment of a tracing program to a raw tracepoint.
+const ATTACH_RAW_TRACEPOINT: u32 = 23;
+
+/// Licence that the kernel is told. It lends some of its functions only to programs under a licence
+/// that is compatible with the GPL, as BlkKin's is.
+const LICENCE: &CStr = c"Dual MIT/GPL";
+
+/// Size in bytes of the text in which the kernel explains why it rejects a program.
+const LOG_SIZE: usize = 1 << 20;
+
+/// Largest attribute of the commands used here, in bytes.
+const ATTRIBUTE_SIZE: usize = 120;
+
+/// Attribute of a command: fields at fixed offsets, zeros elsewhere.
+#[repr(align(8))]
+struct Attribute([u8; ATTRIBUTE_SIZE]);
+
+impl Attribute {
+    fn new() -> Attribute {
+        Attribute([0; ATTRIBUTE_SIZE])
+    }
+
+    fn u32(mut self, at: usize, value: u32) -> Attribute {
+        self.0[at..at + 4].copy_from_slice(&value.to_ne_bytes());
+        self
+    }
+
+    fn descriptor(self, at: usize, descriptor: BorrowedFd<'_>) -> Attribute {
+        self.u32(at, descriptor.as_raw_fd().cast_unsigned())
+    }
+
+    fn address<T: ?Sized>(mut self, at: usize, value: &T) -> Attribute {
+        let address = std::ptr::from_ref(value).cast::<u8>().expose_provenance() as u64;
+        self.0[at..at + 8].copy_from_slice(&address.to_ne_bytes());
+        self
+    }
+
+    /// Adds the address and the size of memory that the kernel writes to.
+    fn log(self, log: &mut [u8]) -> Attribute {
+        let size = log.len() as u32;
+        let mut attribute = self.u32(24, 1).u32(28, size);
+        let address = log.as_mut_ptr().expose_provenance() as u64;
+        attribute.0[32..40].copy_from_slice(&address.to_ne_bytes());
+        attribute
+    }
+
+    /// Adds a name of at most 15 letters; the rest is cut off.
+    fn name(mut self, at: usize, name: &str) -> Attribute {
+        let is_allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"_.".contains(byte);
+        for (index, byte) in name.bytes().filter(is_allowed).take(15).enumerate() {
+            self.0[at + index] = byte;
+        }
+        self
+    }
+}
+
+/// Calls `bpf`. Returns the call's result, which for some commands is a new descriptor.
+fn bpf(command: Command, attribute: &mut Attribute) -> io::Result<i32> {
+    // SAFETY: the attribute has that many bytes, and each address in it is that of a value which
+    // the caller of this private function borrows during the call, with the size that is told. The
+    // kernel writes only to the log's buffer.
+    #[expect(unsafe_code)]
+    let result = unsafe {
+        libc::syscall(libc::SYS_bpf, command as i32, attribute.0.as_mut_ptr(), ATTRIBUTE_SIZE)
+    };
+    match i32::try_from(result) {
+        Ok(result) if result >= 0 => Ok(result),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn own(descriptor: i32) -> OwnedFd {
+    // SAFETY: the kernel has just returned the descriptor, and no other value owns it.
+    #[expect(unsafe_code)]
+    unsafe {
+        OwnedFd::from_raw_fd(descriptor)
+    }
+}
+
+/// Map of the kernel: memory that programs in the kernel share with this process.
+#[derive(Debug)]
+pub struct Map {
+    descriptor: OwnedFd,
+    key_size: usize,
+    value_size: usize,
+}
+
+impl AsFd for Map {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+impl Map {
+    fn create(kind: u32, name: &str, sizes: (usize, usize), count: usize) -> io::Result<Map> {
+        let (key_size, value_size) = sizes;
+        let size = |size: usize| u32::try_from(size).map_err(|_| io::ErrorKind::InvalidInput);
+        let flags = if kind == MAP_ARRAY { MMAPABLE } else { 0 };
+        let mut attribute = Attribute::new()
+            .u32(0, kind)
+            .u32(4, size(key_size)?)
+            .u32(8, size(value_size)?)
+            .u32(12, size(count)?)
+            .u32(16, flags)
+            .name(28, name);
+        let descriptor = own(bpf(Command::MapCreate, &mut attribute)?);
+        Ok(Map { descriptor, key_size, value_size })
+    }
+
+    /// Creates a block of `size` bytes of zeros, which programs access directly and this process
+    /// can [map](Self::memory). The kernel allocates all of it now.
+    pub fn block(name: &str, size: usize) -> io::Result<Map> {
+        Map::create(MAP_ARRAY, name, (4, size), 1)
+    }
+
+    /// Creates a hash table for at most `count_max` keys.
+    pub fn hash(
+        name: &str,
+        key_size: usize,
+        value_size: usize,
+        count_max: usize,
+    ) -> io::Result<Map> {
+        Map::create(MAP_HASH, name, (key_size, value_size), count_max)
+    }
+
+    /// Maps the memory of a [block](Self::block).
+    pub fn memory(&self) -> io::Result<SharedMemory> {
+        SharedMemory::map_part(self.as_fd(), 0..self.value_size, true)
+    }
+
+    /// Adds or replaces a value of a [hash table](Self::hash).
+    ///
+    /// # Panics
+    ///
+    /// If the sizes are not the table's.
+    pub fn insert(&self, key: &[u8], value: &[u8]) -> io::Result<()> {
+        assert!(key.len() == self.key_size && value.len() == self.value_size);
+        let attribute = Attribute::new().descriptor(0, self.as_fd());
+        bpf(Command::MapUpdate, &mut attribute.address(8, key).address(16, value)).map(|_| ())
+    }
+
+    /// Removes a key of a [hash table](Self::hash); an absent key is no error.
+    ///
+    /// # Panics
+    ///
+    /// If the size is not that of the table's keys.
+    pub fn remove(&self, key: &[u8]) -> io::Result<()> {
+        assert!(key.len() == self.key_size);
+        let attribute = Attribute::new().descriptor(0, self.as_fd());
+        match bpf(Command::MapDelete, &mut attribute.address(8, key)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Means by which a program in the kernel wakes this process: a ring buffer whose contents have no
+/// meaning.
+#[derive(Debug)]
+pub struct KernelWaker {
+    map: Map,
+    /// Position up to which this process has read, written by it.
+    consumer: SharedMemory,
+    /// Position up to which the kernel has written.
+    producer: SharedMemory,
+}
+
+impl KernelWaker {
+    /// Creates the means.
+    pub fn new(name: &str) -> io::Result<KernelWaker> {
+        let page = page_size();
+        let map = Map::create(MAP_RING_BUFFER, name, (0, 0), page)?;
+        let consumer = SharedMemory::map_part(map.as_fd(), 0..page, true)?;
+        let producer = SharedMemory::map_part(map.as_fd(), page..2 * page, false)?;
+        Ok(KernelWaker { map, consumer, producer })
+    }
+
+    /// Returns the map into which programs output a word to wake this process.
+    pub fn map(&self) -> &Map {
+        &self.map
+    }
+
+    /// Discards wake-ups so far, so that the descriptor is not readable until the next.
+    pub fn clear(&self) {
+        // Acquire and release: pair with the kernel's accesses to the two positions.
+        let position = self.producer.word(0).load(Acquire);
+        self.consumer.word(0).store(position, Release);
+    }
+
+    /// Waits for a wake-up, a readable or closed descriptor of `others`, a signal, or the end of
+    /// `time`, and clears wake-ups.
+    pub fn wait(&self, others: &[BorrowedFd<'_>], time: Duration) -> io::Result<()> {
+        let polled = |fd: &BorrowedFd<'_>| libc::pollfd {
+            fd: fd.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let mut all: Vec<libc::pollfd> =
+            [self.map.as_fd()].iter().chain(others).map(polled).collect();
+        let time = i32::try_from(time.as_micros().div_ceil(1000)).unwrap_or(i32::MAX);
+        // SAFETY: `all` has that many elements.
+        #[expect(unsafe_code)]
+        let count = unsafe { libc::poll(all.as_mut_ptr(), all.len() as libc::nfds_t, time) };
+        let error = io::Error::last_os_error();
+        self.clear();
+        match count {
+            0.. => Ok(()),
+            _ if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            _ => Err(error),
+        }
+    }
+}
+
+fn page_size() -> usize {
+    // SAFETY: has no preconditions.
+    #[expect(unsafe_code)]
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(size).unwrap_or(crate::PAGE_SIZE)
+}
+
+/// Program that the kernel has accepted.
+#[derive(Debug)]
+pub struct Program(OwnedFd);
+
+/// Attachment of a program to a tracepoint. The program runs until this value is dropped.
+#[derive(Debug)]
+pub struct Link(#[expect(dead_code, reason = "held open")] OwnedFd);
+
+/// Reason for which a program was not loaded.
+#[derive(Debug)]
+pub struct LoadError {
+    /// Error of the system call.
+    pub error: io::Error,
+    /// The kernel's explanation; empty if the program was not looked at, for lack of rights for
+    /// instance.
+    pub log: String,
+}
+
+impl Program {
+    /// Loads a program for the raw tracepoint whose type has the number `type_id` in the kernel's
+    /// BTF.
+    pub fn load(name: &str, code: &[u64], type_id: u32) -> Result<Program, LoadError> {
+        let count = u32::try_from(code.len()).unwrap_or(u32::MAX);
+        let attribute = || {
+            Attribute::new()
+                .u32(0, PROGRAM_TRACING)
+                .u32(4, count)
+                .address(8, code)
+                .address(16, LICENCE)
+                .name(48, name)
+                .u32(68, ATTACH_RAW_TRACEPOINT)
+                .u32(108, type_id)
+        };
+        if let Ok(descriptor) = bpf(Command::ProgramLoad, &mut attribute()) {
+            return Ok(Program(own(descriptor)));
+        }
+        // Again with the log, which takes the kernel much longer.
+        let mut log = vec![0; LOG_SIZE];
+        match bpf(Command::ProgramLoad, &mut attribute().log(&mut log)) {
+            Ok(descriptor) => Ok(Program(own(descriptor))),
+            Err(error) => {
+                let size = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
+                let log = String::from_utf8_lossy(&log[..size]).into_owned();
+                Err(LoadError { error, log })
+            }
+        }
+    }
+
+    /// Attaches the program to its tracepoint.
+    pub fn attach(&self) -> io::Result<Link> {
+        let mut attribute = Attribute::new().descriptor(8, self.0.as_fd());
+        bpf(Command::RawTracepointOpen, &mut attribute).map(|fd| Link(own(fd)))
+    }
+}
