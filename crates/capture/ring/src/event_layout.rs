@@ -4,7 +4,7 @@
 pub const HEADER_SIZE: usize = 10;
 
 /// Offset of the time in an event, in bytes.
-pub(crate) const TIME_AT: usize = 2;
+pub const TIME_AT: usize = 2;
 
 /// Unit in which strings are copied into an event, in bytes.
 pub(crate) const GRAIN: usize = 16;

@@ -95,6 +95,8 @@ mod event_layout;
 mod fast_encoder;
 #[cfg(not(loom))]
 pub mod large_event_memory;
+#[cfg(not(loom))]
+pub mod layout;
 mod lock;
 #[cfg(not(loom))]
 mod long_event;

@@ -21,10 +21,10 @@ const MAGIC: u32 = 0xc1fc_1fc1;
 
 /// Offset of the packet's last time, in bytes. Content size and packet size follow. A writer fills
 /// in these three fields when it leaves the sub-buffer.
-pub(crate) const LAST_TIME: usize = 40;
+pub const LAST_TIME: usize = 40;
 /// Offset of the number of discarded events, in bytes. A writer fills in this field when it leaves
 /// the sub-buffer.
-pub(crate) const DISCARDED: usize = 72;
+pub const DISCARDED: usize = 72;
 
 /// Decoded packet header: ids, times, sizes and counts of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -705,6 +705,11 @@ impl Cells {
         lost.wrapping_add(self.load(control, Word::Unplaced, Acquire))
     }
 
+    /// Returns true if a writer holds the ring's lock.
+    pub fn is_owned(&self, shape: &Shape, ring: usize) -> bool {
+        self.load(shape.control_of(ring), Word::Owner, Acquire) != 0
+    }
+
     /// Returns the number of events recorded into a ring so far, as counted by its writers.
     pub fn recorded(&self, shape: &Shape, ring: usize) -> u64 {
         self.load(shape.control_of(ring), Word::Recorded, Relaxed)

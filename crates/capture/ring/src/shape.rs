@@ -126,11 +126,11 @@ const VERSION: u64 = 2;
 pub(crate) const PAGE: usize = 4096;
 /// Distance between the controls of two successive rings, in bytes: two cache lines for writers and
 /// two for the reader, because processors prefetch lines in pairs.
-pub(crate) const CONTROL_SIZE: usize = 256;
+pub const CONTROL_SIZE: usize = 256;
 
 /// Offset of the reader's flag `SLEEPING` in the set header, in bytes.
 #[cfg(not(loom))]
-pub(crate) const SLEEPING: usize = 128;
+pub const SLEEPING: usize = 128;
 /// Offset of the reader's flag `DOZING`, in bytes. The flag is on another cache line than
 /// `SLEEPING`, which each event loads.
 #[cfg(not(loom))]
@@ -216,7 +216,8 @@ impl Shape {
         (PAGE + self.rings * CONTROL_SIZE).next_multiple_of(PAGE)
     }
 
-    pub(crate) fn control_of(&self, ring: usize) -> usize {
+    /// Returns the offset of a ring's control in the memory.
+    pub fn control_of(&self, ring: usize) -> usize {
         PAGE + ring * CONTROL_SIZE
     }
 

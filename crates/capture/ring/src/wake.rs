@@ -33,6 +33,12 @@ impl Cells {
         self.flag(SLEEPING, Relaxed) != 0 && self.set_flag(SLEEPING, 0, SeqCst) != 0
     }
 
+    /// Returns true if `SLEEPING` is set: no writer has woken the reader since
+    /// [`fall_asleep`](Self::fall_asleep).
+    pub fn is_reader_asleep(&self) -> bool {
+        self.flag(SLEEPING, Relaxed) != 0
+    }
+
     /// Sets `DOZING`: the reader polls at a long interval, and a writer whose ring fills up wakes
     /// it.
     pub fn doze(&self) {

@@ -1,0 +1,223 @@
+//! Event types of system calls: how each argument is recorded, by its name and type in the kernel's
+//! own description.
+
+use crate::tracefs::{Argument, SystemCall};
+use blkkin_control::{EventType, Field, FieldKind, Level, Scalar, Width};
+
+/// Maximum size of a path in an event, with its NUL: the kernel's own.
+pub(crate) const PATH_SIZE_MAX: usize = 4096;
+/// Maximum size of a socket's address, the kernel's own: `struct sockaddr_storage`.
+pub(crate) const ADDRESS_SIZE_MAX: usize = 128;
+/// Size in bytes of the result and the duration, which follow the arguments.
+const RESULT_SIZE: usize = 16;
+
+/// Names of arguments that are strings which the kernel reads: paths and names. The contents of
+/// other memory that a `char *` points to is the program's data, which is never read.
+const STRINGS: [&str; 19] = [
+    "dev_name",
+    "dir_name",
+    "filename",
+    "from_pathname",
+    "linkpath",
+    "name",
+    "new_root",
+    "newname",
+    "oldname",
+    "path",
+    "pathname",
+    "put_old",
+    "special",
+    "specialfile",
+    "swap_file",
+    "target",
+    "to_pathname",
+    "uname",
+    "uargs_path",
+];
+
+/// Names of arguments that point to two descriptors: those of `pipe2` and of `socketpair`.
+const DESCRIPTOR_PAIRS: [&str; 2] = ["fildes", "usockvec"];
+
+/// Way in which an argument is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ArgumentKind {
+    /// Low bytes of the register.
+    Integer { bytes: usize, is_signed: bool, is_hex: bool },
+    /// String that the kernel reads.
+    Path,
+    /// Address of a socket that the program passes; the size is in the register of the argument
+    /// with this index.
+    SocketAddress { size: usize },
+    /// Address of a socket that a successful call returns. The argument with this index points to
+    /// its size.
+    ReturnedSocketAddress { size: usize },
+    /// Two descriptors that a successful call returns.
+    ReturnedDescriptors,
+}
+
+impl ArgumentKind {
+    fn of(arguments: &[Argument], index: usize) -> ArgumentKind {
+        let Argument { name, type_text, .. } = &arguments[index];
+        let type_text = type_text.trim();
+        if type_text.contains("struct sockaddr *")
+            && let Some(next) = arguments.get(index + 1)
+        {
+            let size = index + 1;
+            return match next.type_text.contains('*') {
+                true => ArgumentKind::ReturnedSocketAddress { size },
+                false => ArgumentKind::SocketAddress { size },
+            };
+        }
+        if type_text.starts_with("const char *") && STRINGS.contains(&&**name) {
+            return ArgumentKind::Path;
+        }
+        if type_text == "int *" && DESCRIPTOR_PAIRS.contains(&&**name) {
+            return ArgumentKind::ReturnedDescriptors;
+        }
+        if type_text.contains('*') {
+            return ArgumentKind::Integer { bytes: 8, is_signed: false, is_hex: true };
+        }
+        let (bytes, is_signed) = match type_text.trim_start_matches("const ") {
+            // Descriptors are signed, so that -1 and `AT_FDCWD` are seen as such.
+            "unsigned int" if name.contains("fd") => (4, true),
+            "int" | "pid_t" | "clockid_t" | "timer_t" | "key_t" | "key_serial_t" | "mqd_t"
+            | "rwf_t" | "__s32" | "s32" => (4, true),
+            "unsigned int"
+            | "unsigned"
+            | "uid_t"
+            | "gid_t"
+            | "umode_t"
+            | "u32"
+            | "__u32"
+            | "qid_t"
+            | "enum landlock_rule_type" => (4, false),
+            "long" | "off_t" | "loff_t" | "ssize_t" | "s64" | "__s64" => (8, true),
+            _ => (8, false),
+        };
+        ArgumentKind::Integer { bytes, is_signed, is_hex: name.ends_with("flags") }
+    }
+
+    /// Returns the maximum size of the argument in an event.
+    fn size_max(self) -> usize {
+        match self {
+            ArgumentKind::Integer { bytes, .. } => bytes,
+            ArgumentKind::Path => PATH_SIZE_MAX,
+            ArgumentKind::SocketAddress { .. } | ArgumentKind::ReturnedSocketAddress { .. } => {
+                4 + ADDRESS_SIZE_MAX
+            }
+            ArgumentKind::ReturnedDescriptors => 8,
+        }
+    }
+
+    fn field(self) -> FieldKind {
+        match self {
+            ArgumentKind::Integer { bytes, is_signed, is_hex: hex } => {
+                let width = if bytes == 4 { Width::Bits32 } else { Width::Bits64 };
+                match is_signed {
+                    true => FieldKind::Signed { width, hex },
+                    false => FieldKind::Unsigned { width, hex },
+                }
+            }
+            ArgumentKind::Path => FieldKind::String,
+            ArgumentKind::SocketAddress { .. } | ArgumentKind::ReturnedSocketAddress { .. } => {
+                FieldKind::Bytes
+            }
+            ArgumentKind::ReturnedDescriptors => {
+                let of = Scalar::Signed { width: Width::Bits32, hex: false };
+                FieldKind::Array { of, count: 2 }
+            }
+        }
+    }
+}
+
+/// System call that is recorded.
+#[derive(Clone, Debug)]
+pub(crate) struct CallType {
+    /// The kernel's number of the call.
+    pub(crate) number: u32,
+    /// Id of the call's events.
+    pub(crate) id: u16,
+    pub(crate) name: String,
+    pub(crate) arguments: Vec<(String, ArgumentKind)>,
+}
+
+impl CallType {
+    /// Returns the type for a call as the kernel describes it. The kernel passes at most six
+    /// arguments.
+    pub(crate) fn new(call: &SystemCall, id: u16) -> CallType {
+        let kind = |index: usize| ArgumentKind::of(&call.arguments, index);
+        let arguments = call.arguments.iter().take(6).enumerate();
+        let arguments = arguments.map(|(index, one)| (one.name.clone(), kind(index))).collect();
+        CallType { number: call.number, id, name: call.name.clone(), arguments }
+    }
+
+    /// Returns the maximum size of the arguments and the result in an event.
+    pub(crate) fn size_max(&self) -> usize {
+        let arguments: usize = self.arguments.iter().map(|(_, kind)| kind.size_max()).sum();
+        arguments + RESULT_SIZE
+    }
+
+    /// Returns the description of the call's events.
+    pub(crate) fn event_type(&self) -> EventType {
+        let field = |name: &str, kind: FieldKind| Field { name: name.to_owned(), kind };
+        let arguments = self.arguments.iter().map(|(name, kind)| field(name, kind.field()));
+        let number = |is_signed: bool| match is_signed {
+            true => FieldKind::Signed { width: Width::Bits64, hex: false },
+            false => FieldKind::Unsigned { width: Width::Bits64, hex: false },
+        };
+        let results = [field("ret", number(true)), field("duration", number(false))];
+        EventType {
+            index: self.id.into(),
+            name: format!("syscall:{}", self.name),
+            level: Level::Info,
+            file: String::new(),
+            line: 0,
+            fields: arguments.chain(results).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kinds(arguments: &[(&str, &str)]) -> Vec<ArgumentKind> {
+        let argument = |(name, type_text): &(&str, &str)| Argument {
+            name: (*name).to_owned(),
+            type_text: (*type_text).to_owned(),
+            size: 8,
+        };
+        let arguments = arguments.iter().map(argument).collect();
+        let call = SystemCall { name: "test".to_owned(), number: 1, arguments };
+        let call = CallType::new(&call, 0);
+        call.arguments.into_iter().map(|(_, kind)| kind).collect()
+    }
+
+    fn integer(bytes: usize, is_signed: bool, is_hex: bool) -> ArgumentKind {
+        ArgumentKind::Integer { bytes, is_signed, is_hex }
+    }
+
+    #[test]
+    fn the_data_of_a_write_are_not_read() {
+        let found = kinds(&[("fd", "unsigned int"), ("buf", "const char *"), ("count", "size_t")]);
+        let expected = [integer(4, true, false), integer(8, false, true), integer(8, false, false)];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn paths_are_strings() {
+        let found = kinds(&[("dfd", "int"), ("filename", "const char *"), ("flags", "int")]);
+        assert_eq!(found, [integer(4, true, false), ArgumentKind::Path, integer(4, true, true)]);
+    }
+
+    #[test]
+    fn addresses_of_sockets_have_sizes() {
+        let passed = kinds(&[("uservaddr", "struct sockaddr *"), ("addrlen", "int")]);
+        assert_eq!(passed[0], ArgumentKind::SocketAddress { size: 1 });
+        let returned =
+            kinds(&[("upeer_sockaddr", "struct sockaddr *"), ("upeer_addrlen", "int *")]);
+        assert_eq!(returned[0], ArgumentKind::ReturnedSocketAddress { size: 1 });
+        let last = kinds(&[("address", "struct sockaddr *")]);
+        assert_eq!(last, [integer(8, false, true)]);
+    }
+}

@@ -1,0 +1,231 @@
+//! Chosen processes: two bits for each process id in a block map, and the names of programs whose
+//! processes are chosen at `exec`.
+//!
+//! One bit says that the process runs a chosen program; each `exec` sets or clears it. The other
+//! says that the process is followed, with its descendants. A child gets both bits from its parent.
+
+use crate::assembler::Register::{R0, R1, R2, R3, R10};
+use crate::assembler::{Address, Alu, Assembler, Helper, If, Label, Register, Size};
+use crate::error::Error;
+use blkkin_sys::SharedMemory;
+use blkkin_sys::bpf::Map;
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Size of a program's name in the kernel, with its NUL.
+pub(crate) const NAME_SIZE: usize = 16;
+/// Maximum number of names of chosen programs.
+const NAMES_MAX: usize = 1024;
+/// Number of processes whose bits are in one word.
+const IN_WORD: u32 = 32;
+/// Bit of a process whose program is chosen by name.
+const NAMED: u64 = 1;
+/// Bit of a process that is followed.
+const FOLLOWED: u64 = 2;
+
+/// Name of a program as the kernel keeps it: at most 15 bytes.
+pub fn kernel_name(name: &str) -> [u8; NAME_SIZE] {
+    let mut bytes = [0; NAME_SIZE];
+    let size = name.len().min(NAME_SIZE - 1);
+    bytes[..size].copy_from_slice(&name.as_bytes()[..size]);
+    bytes
+}
+
+/// Processes whose events are recorded. Changes take effect at once.
+#[derive(Debug)]
+pub struct ChosenProcesses {
+    bits: Map,
+    memory: SharedMemory,
+    names: Map,
+    named: BTreeSet<[u8; NAME_SIZE]>,
+}
+
+impl ChosenProcesses {
+    /// Makes an empty choice, for all process ids that the kernel may assign.
+    pub fn new() -> Result<ChosenProcesses, Error> {
+        ChosenProcesses::create().map_err(|error| Error::Map("chosen", error))
+    }
+
+    fn create() -> io::Result<ChosenProcesses> {
+        let text = fs::read_to_string("/proc/sys/kernel/pid_max")?;
+        let pid_max: usize = text.trim().parse().map_err(|_| io::ErrorKind::InvalidData)?;
+        // The limit can be raised later, up to 2^22.
+        let count = pid_max.clamp(1 << 15, 1 << 22);
+        let bits = Map::block("blkkin_chosen", count.div_ceil(IN_WORD as usize) * 8)?;
+        let memory = bits.memory()?;
+        let names = Map::hash("blkkin_names", NAME_SIZE, 1, NAMES_MAX)?;
+        Ok(ChosenProcesses { bits, memory, names, named: BTreeSet::new() })
+    }
+
+    /// Returns the chosen names.
+    pub fn names(&self) -> impl Iterator<Item = &[u8; NAME_SIZE]> {
+        self.named.iter()
+    }
+
+    /// Chooses all processes, present and future, whose program has one of `names`, and no others
+    /// by name. Returns the ids of present processes that were not chosen before.
+    pub fn set_names(&mut self, names: BTreeSet<[u8; NAME_SIZE]>) -> io::Result<Vec<u32>> {
+        if names.len() > NAMES_MAX {
+            let message = format!("at most {NAMES_MAX} names of programs can be chosen");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        for name in self.named.difference(&names) {
+            self.names.remove(name)?;
+        }
+        for name in names.difference(&self.named) {
+            self.names.insert(name, &[1])?;
+        }
+        self.named = names;
+        // Programs that start meanwhile are chosen in the kernel, by the names above. A program
+        // that is replaced between the reading of its name and the change of its bit is rare, and
+        // its bit is corrected by its next `exec`.
+        let mut added = Vec::new();
+        for pid in processes()? {
+            let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+            let name = String::from_utf8_lossy(&name);
+            let is_named = self.named.contains(&kernel_name(name.trim_end_matches('\n')));
+            if is_named && !self.has(pid) {
+                added.push(pid);
+            }
+            self.set_bit(pid, NAMED, is_named);
+        }
+        Ok(added)
+    }
+
+    /// Follows a process and the descendants that it will have, or stops following the process.
+    pub fn follow(&self, pid: u32, is_followed: bool) {
+        self.set_bit(pid, FOLLOWED, is_followed);
+    }
+
+    /// Returns true if the process is chosen now.
+    pub fn has(&self, pid: u32) -> bool {
+        let word = self.word(pid).map_or(0, |word| self.memory.word(word).load(Relaxed));
+        word >> (2 * (pid % IN_WORD)) & (NAMED | FOLLOWED) != 0
+    }
+
+    fn set_bit(&self, pid: u32, bit: u64, is_set: bool) {
+        let Some(word) = self.word(pid) else { return };
+        let bit = bit << (2 * (pid % IN_WORD));
+        // Relaxed: no other data depends on a bit.
+        match is_set {
+            true => self.memory.word(word).fetch_or(bit, Relaxed),
+            false => self.memory.word(word).fetch_and(!bit, Relaxed),
+        };
+    }
+
+    fn word(&self, pid: u32) -> Option<usize> {
+        let word = 8 * (pid / IN_WORD) as usize;
+        (word < self.memory.size()).then_some(word)
+    }
+
+    /// Returns a generator of code that reads and changes the choice.
+    pub(crate) fn code(&self) -> ChosenCode {
+        ChosenCode {
+            block: self.bits.as_fd().as_raw_fd(),
+            words: self.memory.size() / 8,
+            names: self.names.as_fd().as_raw_fd(),
+        }
+    }
+}
+
+/// Returns the ids of all processes.
+fn processes() -> io::Result<Vec<u32>> {
+    let names = fs::read_dir("/proc")?.filter_map(Result::ok).map(|entry| entry.file_name());
+    Ok(names.filter_map(|name| name.to_str()?.parse().ok()).collect())
+}
+
+/// Generator of code that reads and changes the choice.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ChosenCode {
+    block: i32,
+    words: usize,
+    names: i32,
+}
+
+impl ChosenCode {
+    /// Sets `R2` to the address of a process's word and `pid`, a register that holds the process
+    /// id, to the distance of its bits in the word. Jumps to `unknown` for ids that have no bits.
+    fn find(&self, code: &mut Assembler, pid: Register, unknown: Label) {
+        code.copy(R1, pid);
+        code.alu_number(Alu::ShiftRight, R1, IN_WORD.trailing_zeros() as i32);
+        code.jump_if_number(If::GreaterOrEqual, R1, self.words as i32, unknown);
+        code.alu_number(Alu::ShiftLeft, R1, 3);
+        code.block(R2, self.block, 0);
+        code.alu(Alu::Add, R2, R1);
+        code.alu_number(Alu::And, pid, IN_WORD as i32 - 1);
+        code.alu_number(Alu::ShiftLeft, pid, 1);
+    }
+
+    /// Loads a process's bits into `R2`; `pid` is a register that holds its id, and is lost. Jumps
+    /// to `unchosen` if they are 0. `R1` is lost.
+    pub(crate) fn load(&self, code: &mut Assembler, pid: Register, unchosen: Label) {
+        self.find(code, pid, unchosen);
+        code.load(Size::Bits64, R2, Address(R2, 0));
+        code.alu(Alu::ShiftRight, R2, pid);
+        code.alu_number(Alu::And, R2, (NAMED | FOLLOWED) as i32);
+        code.jump_if_number(If::Equal, R2, 0, unchosen);
+    }
+
+    /// Stores the current process and thread in a slot of the frame. Jumps to `unchosen` if the
+    /// process is not chosen. `R0` to `R2` are lost, on kernels that call the helper all up to
+    /// `R5`.
+    pub(crate) fn current(&self, code: &mut Assembler, slot: Address, unchosen: Label) {
+        code.call(Helper::GetCurrentPidTgid);
+        code.store(Size::Bits64, slot, R0);
+        code.alu_number(Alu::ShiftRight, R0, 32);
+        self.load(code, R0, unchosen);
+    }
+
+    /// Sets the bits in `R3` for the process in `R0`. `R0` to `R3` are lost.
+    pub(crate) fn add(&self, code: &mut Assembler) {
+        let unknown = code.label();
+        self.find(code, R0, unknown);
+        code.alu(Alu::ShiftLeft, R3, R0);
+        code.atomic_or(Address(R2, 0), R3);
+        code.set(unknown);
+    }
+
+    /// Clears the bits in `bits` for the process in `R0`. `R0` to `R3` are lost.
+    fn clear(&self, code: &mut Assembler, bits: u64) {
+        let unknown = code.label();
+        self.find(code, R0, unknown);
+        code.number(R3, bits);
+        code.alu(Alu::ShiftLeft, R3, R0);
+        code.alu_number(Alu::Xor, R3, -1);
+        code.atomic_and(Address(R2, 0), R3);
+        code.set(unknown);
+    }
+
+    /// Clears all bits of the process in `R0`. `R0` to `R3` are lost.
+    pub(crate) fn forget(&self, code: &mut Assembler) {
+        self.clear(code, NAMED | FOLLOWED);
+    }
+
+    /// Sets or clears the bit for the name of the current process, whose id is in the upper half of
+    /// `process`. `name` is a place of [`NAME_SIZE`] bytes in the frame. `R0` to `R5` are lost.
+    pub(crate) fn choose_by_name(&self, code: &mut Assembler, process: Address, name: i16) {
+        let (is_named, done) = (code.label(), code.label());
+        code.copy(R1, R10);
+        code.alu_number(Alu::Add, R1, name.into());
+        code.number(R2, NAME_SIZE as u64);
+        code.call(Helper::GetCurrentComm);
+        code.map(R1, self.names);
+        code.copy(R2, R10);
+        code.alu_number(Alu::Add, R2, name.into());
+        code.call(Helper::MapLookup);
+        code.jump_if_number(If::NotEqual, R0, 0, is_named);
+        code.load(Size::Bits64, R0, process);
+        code.alu_number(Alu::ShiftRight, R0, 32);
+        self.clear(code, NAMED);
+        code.jump(done);
+        code.set(is_named);
+        code.load(Size::Bits64, R0, process);
+        code.alu_number(Alu::ShiftRight, R0, 32);
+        code.number(R3, NAMED);
+        self.add(code);
+        code.set(done);
+    }
+}

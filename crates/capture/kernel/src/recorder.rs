@@ -1,0 +1,269 @@
+//! A recording of kernel events: the maps, the attached programs, and the readers of the rings.
+
+use crate::assembler::Assembler;
+use crate::btf::Btf;
+use crate::call_type::CallType;
+use crate::chosen::ChosenProcesses;
+use crate::error::Error;
+use crate::process_code::{ProcessCode, ProcessIds, ProcessPlaces};
+use crate::ring_code::{RingCode, SHARED_RINGS};
+use crate::syscall_code::{self, BEGIN_TIMES_SIZE, ExitCode, SyscallPlaces};
+use crate::tracefs::TraceFs;
+use blkkin_control::EventType;
+use blkkin_ring::{Cells, Clock, Mode, Reader, Shape, TakeOutcome};
+use blkkin_sys::bpf::{KernelWaker, Link, Map, Program};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+/// Default size of a sub-buffer, in bytes.
+const SUBBUFFER_SIZE: usize = 256 << 10;
+/// Default size of a ring, in bytes, on machines with few processors.
+const RING_SIZE: usize = 4 << 20;
+/// Maximum size of all rings, in bytes. The kernel refuses programs whose pointers reach further
+/// than 512 MiB.
+const RINGS_SIZE_MAX: usize = 256 << 20;
+/// Bytes after the rings: the kernel's verifier does not know that events end within a ring, and
+/// demands room for the largest one after the last position.
+const SLACK: usize = 128 << 10;
+/// Time after the programs were detached until none runs any more. A program takes microseconds.
+const DETACH_TIME: Duration = Duration::from_millis(2);
+
+/// Events to record, and where they go.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    /// Names of system calls.
+    pub calls: BTreeSet<String>,
+    /// Size of a ring in bytes, a power of two; `None` for the default. There is a ring for each
+    /// processor, and a few more.
+    pub ring_size: Option<usize>,
+    /// UUID of the trace, for packets.
+    pub uuid: [u8; 16],
+    /// Id of the stream class, for packets.
+    pub stream: u32,
+}
+
+/// Recording of kernel events. The events of the chosen processes are recorded until it is dropped
+/// or [stopped](Recorder::stop).
+#[derive(Debug)]
+pub struct Recorder {
+    links: Vec<Link>,
+    cells: Cells,
+    shape: Shape,
+    readers: Vec<Reader>,
+    waker: KernelWaker,
+    event_types: Vec<EventType>,
+    /// Maps that the programs use and nothing else refers to.
+    _maps: [Map; 2],
+}
+
+impl Recorder {
+    /// Attaches the programs, for the processes that are chosen now or later.
+    pub fn attach(
+        selection: &Selection,
+        chosen: &ChosenProcesses,
+        btf: &Btf,
+        tracefs: &TraceFs,
+    ) -> Result<Recorder, Error> {
+        if cfg!(not(target_arch = "x86_64")) {
+            return Err(Error::Processor);
+        }
+        let calls = call_types(selection, tracefs)?;
+        let ids = ProcessIds { first: calls.len() as u16 };
+        let shape = shape_of(selection)?;
+        let map = |name: &'static str| move |error| Error::Map(name, error);
+        let block = Map::block("blkkin_rings", shape.memory_size() + SLACK);
+        let block = block.map_err(map("rings"))?;
+        let cells = Cells::new(block.memory().map_err(map("rings"))?);
+        cells.prepare(&shape).map_err(|error| Error::Map("rings", io::Error::other(error)))?;
+        let waker = KernelWaker::new("blkkin_waker").map_err(map("waker"))?;
+        let begin_times = Map::block("blkkin_begins", BEGIN_TIMES_SIZE).map_err(map("begins"))?;
+
+        let rings = &RingCode {
+            shape: &shape,
+            block: block.as_fd().as_raw_fd(),
+            waker: waker.map().as_fd().as_raw_fd(),
+        };
+        let begins = begin_times.as_fd().as_raw_fd();
+        let exit = ExitCode {
+            rings,
+            chosen: chosen.code(),
+            places: SyscallPlaces::of(btf)?,
+            begin_times: begins,
+            calls: &calls,
+        };
+        let process =
+            ProcessCode { rings, chosen: chosen.code(), places: ProcessPlaces::of(btf)?, ids };
+        // Processes first, so that no call of a process is recorded before its choice.
+        let programs = [
+            ("sched_process_fork", process.fork()),
+            ("sched_process_exec", process.exec()),
+            ("sched_process_exit", process.exit()),
+            ("sys_exit", exit.program()),
+            ("sys_enter", syscall_code::entry(chosen.code(), begins)),
+        ];
+        let links = programs.into_iter().map(|(name, code)| attach(btf, name, code));
+        let links = links.collect::<Result<_, _>>()?;
+        let reader = |ring| Reader::new(&shape, ring, Clock::Monotonic);
+        let readers = (0..shape.rings).map(reader).collect();
+        let event_types = calls.iter().map(CallType::event_type).chain(ids.event_types()).collect();
+        let _maps = [block, begin_times];
+        Ok(Recorder { links, cells, shape, readers, waker, event_types, _maps })
+    }
+
+    /// Returns the descriptions of the events, by which they can be decoded. Each event has the
+    /// process id and the thread id before its fields, in 4 bytes each. Times are nanoseconds of
+    /// `CLOCK_MONOTONIC`.
+    pub fn event_types(&self) -> &[EventType] {
+        &self.event_types
+    }
+
+    /// Returns the number of rings; each is a stream.
+    pub fn ring_count(&self) -> usize {
+        self.shape.rings
+    }
+
+    /// Consumes the next packet of a ring, and appends it to `buffer`; see [`Reader::take`].
+    pub fn take(&mut self, ring: usize, buffer: &mut Vec<u8>) -> TakeOutcome {
+        self.readers[ring].take(&self.cells, &self.shape, true, buffer)
+    }
+
+    /// Appends a last packet of a ring without events to `buffer` if events were lost since its
+    /// last packet. To be called after [`stop`](Self::stop).
+    pub fn finish(&mut self, ring: usize, buffer: &mut Vec<u8>) -> bool {
+        self.readers[ring].finish(&self.cells, &self.shape, buffer).is_some()
+    }
+
+    /// Returns the number of events that were lost because a ring was full or taken.
+    pub fn lost(&self) -> u64 {
+        (0..self.shape.rings).map(|ring| self.cells.lost(&self.shape, ring)).sum()
+    }
+
+    /// Returns the number of events recorded so far.
+    pub fn recorded(&self) -> u64 {
+        (0..self.shape.rings).map(|ring| self.cells.recorded(&self.shape, ring)).sum()
+    }
+
+    /// Returns a time before which all events have been published, in nanoseconds of
+    /// `CLOCK_MONOTONIC`. Returns `None` if a program has been writing an event since a moment ago;
+    /// its processor may have been taken from the machine, for instance.
+    pub fn settled_time(&self) -> Option<u64> {
+        // A program takes its ring before it reads the time. So if no program has the ring after
+        // this moment, the events before it are published. The margin is for stores that are not
+        // visible yet.
+        let now = blkkin_sys::monotonic_ns().saturating_sub(STORE_NS_MAX);
+        let is_free = |ring: usize| {
+            (0..FREE_TRIES).any(|_| {
+                std::hint::spin_loop();
+                !self.cells.is_owned(&self.shape, ring)
+            })
+        };
+        (0..self.shape.rings).all(is_free).then_some(now)
+    }
+
+    /// Returns true if no ring has an unread event.
+    pub fn is_drained(&self) -> bool {
+        self.readers.iter().all(|reader| reader.is_drained(&self.cells, &self.shape))
+    }
+
+    /// Waits for an event, for a readable descriptor of `others`, for a signal, or for the end of
+    /// `time`.
+    pub fn wait(&self, others: &[BorrowedFd<'_>], time: Duration) -> io::Result<()> {
+        self.cells.fall_asleep();
+        // A program may have published an event before it could see the flag. The order of its
+        // store and its load is certain after a moment, so the rings are checked once more.
+        self.waker.wait(others, SETTLE_TIME.min(time))?;
+        if self.is_drained() && self.cells.is_reader_asleep() {
+            self.waker.wait(others, time.saturating_sub(SETTLE_TIME))?;
+        }
+        self.cells.wake();
+        Ok(())
+    }
+
+    /// Detaches the programs. What they have recorded can be consumed afterwards.
+    pub fn stop(&mut self) {
+        if !self.links.is_empty() {
+            self.links.clear();
+            std::thread::sleep(DETACH_TIME);
+        }
+    }
+}
+
+/// Margin for stores that are not visible to other processors yet, in nanoseconds.
+const STORE_NS_MAX: u64 = 100_000;
+/// Number of looks at a ring that a program has taken.
+const FREE_TRIES: usize = 10_000;
+/// Time after which a processor's stores are visible to all others.
+const SETTLE_TIME: Duration = Duration::from_millis(1);
+
+/// Returns the types of the selected calls in the order of their numbers.
+fn call_types(selection: &Selection, tracefs: &TraceFs) -> Result<Vec<CallType>, Error> {
+    let mut known = tracefs.system_calls()?;
+    for name in &selection.calls {
+        if !known.iter().any(|call| call.name == *name) {
+            return Err(Error::UnknownCall(name.clone()));
+        }
+    }
+    known.retain(|call| selection.calls.contains(&call.name));
+    known.sort_by_key(|call| call.number);
+    let types = known.iter().enumerate();
+    Ok(types.map(|(id, call)| CallType::new(call, id as u16)).collect())
+}
+
+/// Returns the shape of the rings for all processors that the machine may have.
+fn shape_of(selection: &Selection) -> Result<Shape, Error> {
+    let rings = possible_processors().map_err(|error| Error::Map("rings", error))? + SHARED_RINGS;
+    let default = {
+        let mut size = RING_SIZE;
+        while size * rings > RINGS_SIZE_MAX && size > 4 * SUBBUFFER_SIZE {
+            size /= 2;
+        }
+        size
+    };
+    let ring_size = selection.ring_size.unwrap_or(default).next_power_of_two();
+    if ring_size.saturating_mul(rings) > 2 * RINGS_SIZE_MAX - SLACK - (2 << 20) {
+        let message = format!(
+            "{rings} rings of {ring_size} bytes are more than {} MiB in all",
+            (2 * RINGS_SIZE_MAX) >> 20
+        );
+        let error = io::Error::new(io::ErrorKind::InvalidInput, message);
+        return Err(Error::Map("rings", error));
+    }
+    let subbuffer_size = SUBBUFFER_SIZE.min(ring_size / 2).max(SUBBUFFER_SIZE_MIN);
+    let shape = Shape {
+        rings,
+        subbuffer_size,
+        subbuffer_count: (ring_size / subbuffer_size).max(2),
+        mode: Mode::Discard,
+        uuid: selection.uuid,
+        stream: selection.stream,
+        ..Shape::default()
+    };
+    shape.check().map_err(|error| Error::Map("rings", io::Error::other(error)))?;
+    Ok(shape)
+}
+
+/// Minimum size of a sub-buffer, in bytes: several events with the longest paths have room.
+const SUBBUFFER_SIZE_MIN: usize = 64 << 10;
+
+/// Returns the number of processors that the machine may have, as the highest number plus 1.
+fn possible_processors() -> io::Result<usize> {
+    let text = fs::read_to_string("/sys/devices/system/cpu/possible")?;
+    let last = text.trim().rsplit([',', '-']).next().and_then(|last| last.parse::<usize>().ok());
+    let count = last.and_then(|last| last.checked_add(1)).filter(|count| *count <= 8192);
+    count.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
+}
+
+fn attach(btf: &Btf, tracepoint: &'static str, code: Assembler) -> Result<Link, Error> {
+    let type_id = btf.raw_tracepoint(tracepoint)?.type_id;
+    let code = code.assemble().ok_or(Error::TooLong(tracepoint))?;
+    let program = Program::load(tracepoint, &code, type_id);
+    let program = program.map_err(|failure| Error::Load {
+        program: tracepoint,
+        error: failure.error,
+        log: failure.log,
+    })?;
+    program.attach().map_err(|error| Error::Attach(tracepoint, error))
+}

@@ -1,0 +1,372 @@
+//! Code that writes events into a set of rings whose memory is a block map, in the layout of the
+//! crate `blkkin-ring`.
+//!
+//! Each processor has a ring, which the program that runs on it takes by the word `OWNER`. An
+//! interrupt may come while it is taken, and another program may run in it; that program takes one
+//! of the [`SHARED_RINGS`] further rings, for which all processors compete. The programs that take
+//! a processor's ring cannot be preempted, and interrupts end before what they have interrupted
+//! goes on, so a load and a store take the ring, without a locked instruction.
+//!
+//! An event is written in place: [`RingCode::reserve`] takes a ring and finds room for the largest
+//! event of its type, [`RingCode::commit`] publishes as much as was written.
+
+use crate::assembler::Register::{R0, R1, R2, R3, R4, R6, R7, R8, R9, R10};
+use crate::assembler::{Address, Alu, Assembler, Helper, If, Label, Size};
+use blkkin_ring::{Mode, Shape, layout, packet};
+
+/// Number of rings that all processors share: an interrupt of each kind can take one at the same
+/// time.
+pub(crate) const SHARED_RINGS: usize = 3;
+
+/// Control of the ring that the program has taken.
+pub(crate) const CONTROL: crate::assembler::Register = R7;
+/// Address of the event. Fields are at constant offsets from it; a string's size is added to it.
+pub(crate) const EVENT: crate::assembler::Register = R8;
+/// Position of the event in the ring. A string's size is added to it.
+const POSITION: crate::assembler::Register = R9;
+
+/// Slot of the frame with the index of the taken ring.
+const RING_SLOT: Address = Address(R10, -8);
+/// Slot of the frame with the event's time.
+pub(crate) const TIME_SLOT: Address = Address(R10, -16);
+/// End of the slots that this module uses.
+pub(crate) const SLOTS_END: i16 = -16;
+
+/// Flag of the kernel's ring buffer: wake the reader in any case.
+const FORCE_WAKE: u64 = 2;
+
+/// Generator of code for one set of rings.
+#[derive(Debug)]
+pub(crate) struct RingCode<'s> {
+    pub(crate) shape: &'s Shape,
+    /// Descriptor of the block map with the rings.
+    pub(crate) block: i32,
+    /// Descriptor of the map by which the reader is woken.
+    pub(crate) waker: i32,
+}
+
+impl RingCode<'_> {
+    /// Takes a ring and sets [`EVENT`] to memory with room for an event of `size_max` bytes. Jumps
+    /// to `lost` if there is no room, after counting the event as lost. `switch` is the label of
+    /// [`define_switch`](Self::define_switch).
+    pub(crate) fn reserve(
+        &self,
+        code: &mut Assembler,
+        size_max: usize,
+        switch: Label,
+        lost: Label,
+    ) {
+        let shape = self.shape;
+        debug_assert!(packet::SIZE + size_max < shape.subbuffer_size);
+        let processors = shape.rings - SHARED_RINGS;
+        let [shared, taken, begin, append, full, done] = [(); 6].map(|()| code.label());
+        code.call(Helper::GetSmpProcessorId);
+        code.jump_if_number(If::GreaterOrEqual, R0, processors as i32, shared);
+        code.store(Size::Bits64, RING_SLOT, R0);
+        code.alu_number(Alu::ShiftLeft, R0, layout::CONTROL_SIZE.trailing_zeros() as i32);
+        code.block(CONTROL, self.block, shape.control_of(0));
+        code.alu(Alu::Add, CONTROL, R0);
+        code.load(Size::Bits64, R1, Address(CONTROL, layout::OWNER as i16));
+        code.jump_if_number(If::NotEqual, R1, 0, shared);
+        code.store_number(Size::Bits64, Address(CONTROL, layout::OWNER as i16), 1);
+
+        code.set(taken);
+        code.load(Size::Bits64, POSITION, Address(CONTROL, layout::WRITE as i16));
+        code.copy(R1, POSITION);
+        code.alu_number(Alu::And, R1, shape.subbuffer_size as i32 - 1);
+        // Events never reach the last byte of a sub-buffer, so only the ring's first position is at
+        // the start of one.
+        code.jump_if_number(If::Equal, R1, 0, begin);
+        code.alu_number(Alu::Add, R1, size_max as i32);
+        code.jump_if_number(If::Less, R1, shape.subbuffer_size as i32, append);
+        code.set(begin);
+        code.load(Size::Bits64, R1, RING_SLOT);
+        code.call_local(switch);
+        code.jump_if_number(If::NotEqual, R0, 0, full);
+        code.load(Size::Bits64, POSITION, Address(CONTROL, layout::WRITE as i16));
+
+        code.set(append);
+        code.load(Size::Bits64, R1, RING_SLOT);
+        self.address(code, EVENT, R1, POSITION);
+        code.jump(done);
+
+        code.set(full);
+        count(code, layout::LOST);
+        release(code);
+        code.jump(lost);
+
+        code.set(shared);
+        for ring in processors..shape.rings {
+            code.number(R1, ring as u64);
+            code.store(Size::Bits64, RING_SLOT, R1);
+            code.block(CONTROL, self.block, shape.control_of(ring));
+            code.number(R0, 0);
+            code.number(R1, 1);
+            code.atomic_compare_exchange(Address(CONTROL, layout::OWNER as i16), R1);
+            code.jump_if_number(If::Equal, R0, 0, taken);
+        }
+        code.block(R2, self.block, shape.control_of(0));
+        code.number(R1, 1);
+        code.atomic_add(Address(R2, layout::UNPLACED as i16), R1);
+        code.jump(lost);
+        code.set(done);
+    }
+
+    /// Writes the event's header, with the current time. The time is in [`TIME_SLOT`], too.
+    pub(crate) fn header(&self, code: &mut Assembler, id: u16) {
+        code.store_number(Size::Bits16, Address(EVENT, 0), id.into());
+        self.time(code);
+        code.store(Size::Bits64, Address(EVENT, layout::TIME_AT as i16), R0);
+        code.store(Size::Bits64, TIME_SLOT, R0);
+    }
+
+    /// Sets `R0` to the current time, or to the ring's last time if that is later: the clock that
+    /// can be read in any interrupt may go back by some nanoseconds.
+    fn time(&self, code: &mut Assembler) {
+        let is_later = code.label();
+        code.call(Helper::KtimeGetNs);
+        code.load(Size::Bits64, R1, Address(CONTROL, layout::LAST_TIME as i16));
+        code.jump_if(If::GreaterOrEqual, R0, R1, is_later);
+        code.copy(R0, R1);
+        code.set(is_later);
+    }
+
+    /// Publishes an event that has `size` bytes in addition to its strings, gives the ring back,
+    /// and wakes the reader if it sleeps.
+    pub(crate) fn commit(&self, code: &mut Assembler, size: usize) {
+        let is_awake = code.label();
+        code.load(Size::Bits64, R1, TIME_SLOT);
+        code.store(Size::Bits64, Address(CONTROL, layout::LAST_TIME as i16), R1);
+        code.alu_number(Alu::Add, POSITION, size as i32);
+        // The processor makes stores visible in their order, so a reader that sees the position
+        // sees the event.
+        code.store(Size::Bits64, Address(CONTROL, layout::WRITE as i16), POSITION);
+        count(code, layout::RECORDED);
+        release(code);
+        code.block(R1, self.block, layout::SLEEPING);
+        code.load(Size::Bits64, R2, Address(R1, 0));
+        code.jump_if_number(If::Equal, R2, 0, is_awake);
+        code.store_number(Size::Bits64, Address(R1, 0), 0);
+        code.map(R1, self.waker);
+        code.copy(R2, R10);
+        code.alu_number(Alu::Add, R2, TIME_SLOT.1.into());
+        code.number(R3, 8);
+        code.number(R4, FORCE_WAKE);
+        code.call(Helper::RingbufOutput);
+        code.set(is_awake);
+    }
+
+    /// Sets `to` to the address of a position in a ring. `ring` is lost.
+    fn address(
+        &self,
+        code: &mut Assembler,
+        to: crate::assembler::Register,
+        ring: crate::assembler::Register,
+        position: crate::assembler::Register,
+    ) {
+        code.alu_number(Alu::Mul, ring, self.shape.ring_size() as i32);
+        code.block(to, self.block, self.shape.data_of(0).start);
+        code.alu(Alu::Add, to, ring);
+        code.copy(ring, position);
+        code.alu_number(Alu::And, ring, self.shape.ring_size() as i32 - 1);
+        code.alu(Alu::Add, to, ring);
+    }
+
+    /// Defines a function that leaves the sub-buffer of the ring `R1` and begins the next. Its
+    /// result is 0, or 1 if the reader still needs the next one.
+    pub(crate) fn define_switch(&self, code: &mut Assembler, switch: Label) {
+        let shape = self.shape;
+        let size = shape.subbuffer_size as i32;
+        let (is_first, no_room) = (code.label(), code.label());
+        let (ring, to, from_used) = (Address(R10, -8), Address(R10, -16), Address(R10, -24));
+        let discarded = Address(R10, -32);
+        code.set(switch);
+        code.jump_if_number(If::GreaterOrEqual, R1, shape.rings as i32, no_room);
+        code.store(Size::Bits64, ring, R1);
+        code.alu_number(Alu::ShiftLeft, R1, layout::CONTROL_SIZE.trailing_zeros() as i32);
+        code.block(CONTROL, self.block, shape.control_of(0));
+        code.alu(Alu::Add, CONTROL, R1);
+        code.load(Size::Bits64, POSITION, Address(CONTROL, layout::WRITE as i16));
+        // The next position, and the used bytes of the sub-buffer before it.
+        let has_next = code.label();
+        code.copy(R2, POSITION);
+        code.copy(R3, POSITION);
+        code.alu_number(Alu::And, R3, size - 1);
+        code.store(Size::Bits64, from_used, R3);
+        code.jump_if_number(If::Equal, R3, 0, has_next);
+        code.alu(Alu::Sub, R2, R3);
+        code.alu_number(Alu::Add, R2, size);
+        code.set(has_next);
+        code.store(Size::Bits64, to, R2);
+        if shape.mode == Mode::Discard {
+            code.load(Size::Bits64, R3, Address(CONTROL, layout::READ as i16));
+            code.alu_number(Alu::Add, R2, size);
+            code.alu(Alu::Sub, R2, R3);
+            code.jump_if_number(If::Greater, R2, shape.ring_size() as i32, no_room);
+        }
+        self.time(code);
+        code.copy(R6, R0);
+        code.load(Size::Bits64, R2, Address(CONTROL, layout::LOST as i16));
+        code.load(Size::Bits64, R3, Address(CONTROL, layout::UNPLACED as i16));
+        code.alu(Alu::Add, R2, R3);
+        code.store(Size::Bits64, discarded, R2);
+
+        code.load(Size::Bits64, R4, from_used);
+        code.jump_if_number(If::Equal, R4, 0, is_first);
+        code.alu(Alu::Sub, POSITION, R4);
+        code.load(Size::Bits64, R1, ring);
+        self.address(code, EVENT, R1, POSITION);
+        code.store(Size::Bits64, Address(EVENT, layout::PACKET_END as i16), R6);
+        code.alu_number(Alu::ShiftLeft, R4, 3);
+        code.store(Size::Bits64, Address(EVENT, layout::PACKET_END as i16 + 8), R4);
+        code.number(R4, 8 * shape.subbuffer_size as u64);
+        code.store(Size::Bits64, Address(EVENT, layout::PACKET_END as i16 + 16), R4);
+        code.store(Size::Bits64, Address(EVENT, layout::DISCARDED as i16), R2);
+
+        code.set(is_first);
+        code.load(Size::Bits64, POSITION, to);
+        code.load(Size::Bits64, R1, ring);
+        self.address(code, EVENT, R1, POSITION);
+        self.begin(code, PacketFields { time: R6, ring, discarded });
+        code.store(Size::Bits64, Address(CONTROL, layout::LAST_TIME as i16), R6);
+        code.alu_number(Alu::Add, POSITION, packet::SIZE as i32);
+        code.store(Size::Bits64, Address(CONTROL, layout::WRITE as i16), POSITION);
+        code.number(R0, 0);
+        code.exit();
+        code.set(no_room);
+        code.number(R0, 1);
+        code.exit();
+    }
+
+    /// Writes the header of the packet at [`EVENT`], whose position is [`POSITION`]. The bytes are
+    /// those of [`packet::Header`], with words for what is known only when the code runs.
+    fn begin(&self, code: &mut Assembler, fields: PacketFields) {
+        let shape = self.shape;
+        let header = packet::Header {
+            uuid: shape.uuid,
+            stream: shape.stream,
+            cpu: 0,
+            first_time: 0,
+            last_time: 0,
+            content_size: packet::SIZE as u64,
+            packet_size: shape.subbuffer_size as u64,
+            number: 0,
+            discarded: 0,
+        };
+        let bytes = header.to_bytes();
+        let word = |at: usize| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&bytes[at..at + 8]);
+            u64::from_le_bytes(word)
+        };
+        for at in [0, 8, 16, 48, 56] {
+            code.number(R2, word(at));
+            code.store(Size::Bits64, Address(EVENT, at as i16), R2);
+        }
+        code.load(Size::Bits64, R2, fields.ring);
+        code.store(Size::Bits64, Address(EVENT, 24), R2);
+        code.store(Size::Bits32, Address(EVENT, 80), R2);
+        code.store(Size::Bits64, Address(EVENT, 32), fields.time);
+        code.store(Size::Bits64, Address(EVENT, layout::PACKET_END as i16), fields.time);
+        code.copy(R2, POSITION);
+        code.number(R3, shape.start);
+        code.alu(Alu::Sub, R2, R3);
+        code.alu_number(Alu::ShiftRight, R2, shape.subbuffer_size.trailing_zeros() as i32);
+        code.store(Size::Bits64, Address(EVENT, 64), R2);
+        code.load(Size::Bits64, R2, fields.discarded);
+        code.store(Size::Bits64, Address(EVENT, layout::DISCARDED as i16), R2);
+    }
+}
+
+/// Places of the fields of a packet's header that are known only when the code runs.
+struct PacketFields {
+    time: crate::assembler::Register,
+    ring: Address,
+    discarded: Address,
+}
+
+/// Increments a word of the taken ring's control.
+fn count(code: &mut Assembler, word: usize) {
+    code.load(Size::Bits64, R1, Address(CONTROL, word as i16));
+    code.alu_number(Alu::Add, R1, 1);
+    code.store(Size::Bits64, Address(CONTROL, word as i16), R1);
+}
+
+/// Gives the taken ring back.
+fn release(code: &mut Assembler) {
+    code.store_number(Size::Bits64, Address(CONTROL, layout::OWNER as i16), 0);
+}
+
+/// Writer of an event's fields, in order, into the room that [`RingCode::reserve`] found.
+#[derive(Debug)]
+pub(crate) struct FieldWriter {
+    /// Offset of the next field, without the strings before it.
+    offset: usize,
+}
+
+impl FieldWriter {
+    /// Continues after the header.
+    pub(crate) fn after_header() -> FieldWriter {
+        FieldWriter { offset: layout::HEADER_SIZE }
+    }
+
+    /// Returns the size of the event without its strings, for [`RingCode::commit`].
+    pub(crate) fn size(&self) -> usize {
+        self.offset
+    }
+
+    /// Writes the low bytes of a register.
+    pub(crate) fn register(
+        &mut self,
+        code: &mut Assembler,
+        bytes: usize,
+        register: crate::assembler::Register,
+    ) {
+        code.store(Size::of_bytes(bytes), Address(EVENT, self.offset as i16), register);
+        self.offset += bytes;
+    }
+
+    /// Writes a string of at most `size_max` bytes with its NUL, from the address in `R3`. `helper`
+    /// reads strings of a program or of the kernel. A string that cannot be read is empty.
+    pub(crate) fn string(&mut self, code: &mut Assembler, size_max: usize, helper: Helper) {
+        let (is_read, is_bounded) = (code.label(), code.label());
+        code.copy(R1, EVENT);
+        code.alu_number(Alu::Add, R1, self.offset as i32);
+        code.number(R2, size_max as u64);
+        code.call(helper);
+        code.jump_if_number(If::GreaterSigned, R0, 0, is_read);
+        code.store_number(Size::Bits8, Address(EVENT, self.offset as i16), 0);
+        code.number(R0, 1);
+        code.set(is_read);
+        // Older verifiers do not know the helper's maximum.
+        code.jump_if_number(If::LessOrEqual, R0, size_max as i32, is_bounded);
+        code.number(R0, 1);
+        code.set(is_bounded);
+        code.alu(Alu::Add, EVENT, R0);
+        code.alu(Alu::Add, POSITION, R0);
+    }
+
+    /// Writes bytes with their number before them, from the program's address in `R3`. The number
+    /// is in `R2`; at most `size_max` bytes are written. `slot` is a free slot of the frame. Bytes
+    /// that cannot be read are left out.
+    pub(crate) fn bytes(&mut self, code: &mut Assembler, size_max: usize, slot: Address) {
+        let (is_bounded, is_read) = (code.label(), code.label());
+        let length = Address(EVENT, self.offset as i16);
+        self.offset += 4;
+        code.jump_if_number(If::LessOrEqual, R2, size_max as i32, is_bounded);
+        code.number(R2, size_max as u64);
+        code.set(is_bounded);
+        code.store(Size::Bits64, slot, R2);
+        code.store(Size::Bits32, length, R2);
+        code.copy(R1, EVENT);
+        code.alu_number(Alu::Add, R1, self.offset as i32);
+        code.call(Helper::ProbeReadUser);
+        code.load(Size::Bits64, R1, slot);
+        code.jump_if_number(If::Equal, R0, 0, is_read);
+        code.store_number(Size::Bits32, length, 0);
+        code.number(R1, 0);
+        code.set(is_read);
+        code.alu(Alu::Add, EVENT, R1);
+        code.alu(Alu::Add, POSITION, R1);
+    }
+}

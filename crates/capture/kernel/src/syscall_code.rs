@@ -1,0 +1,244 @@
+//! Programs for the two tracepoints of system calls. At the entry of a call, the thread's time is
+//! noted; at its exit, the event is written, with the arguments from the saved registers.
+//!
+//! Arguments are read at the exit because the kernel has then read the paths itself, so that they
+//! are in memory; a program in the kernel cannot wait for a page.
+
+use crate::assembler::Register::{R0, R1, R2, R3, R6, R10};
+use crate::assembler::{Address, Alu, Assembler, Helper, If, Label, Register, Size};
+use crate::btf::Btf;
+use crate::call_type::{ADDRESS_SIZE_MAX, ArgumentKind, CallType, PATH_SIZE_MAX};
+use crate::chosen::ChosenCode;
+use crate::error::Error;
+use crate::frame::{
+    BEGIN, FIXED_SIZE, PROCESS, RESULT, SCRATCH, SECOND_SCRATCH, begin_event, offset,
+};
+use crate::ring_code::{EVENT, RingCode, TIME_SLOT};
+
+/// Threads in the table of begin times; two threads whose ids differ by a multiple of it share an
+/// entry. Then the duration of one of their calls may be unknown.
+const THREADS: usize = 1 << 16;
+/// Entry of a thread: its id, and the time at which its call began.
+const THREAD_SIZE: usize = 16;
+/// Size of the table of begin times, in bytes.
+pub(crate) const BEGIN_TIMES_SIZE: usize = THREADS * THREAD_SIZE;
+
+/// Flag of a thread's status: the current call was made by 32-bit code, whose numbers and registers
+/// differ.
+const IS_COMPAT: i32 = 2;
+
+/// Offsets in the kernel's structures that the programs need.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SyscallPlaces {
+    /// Registers of the six arguments, in `struct pt_regs`.
+    arguments: [i16; 6],
+    /// Number of the call, in `struct pt_regs`.
+    number: i16,
+    /// Status of the thread, in `struct task_struct`.
+    status: i16,
+}
+
+impl SyscallPlaces {
+    pub(crate) fn of(btf: &Btf) -> Result<SyscallPlaces, Error> {
+        let mut arguments = [0; 6];
+        for (to, name) in arguments.iter_mut().zip(["di", "si", "dx", "r10", "r8", "r9"]) {
+            *to = offset(btf, "pt_regs", name)?;
+        }
+        Ok(SyscallPlaces {
+            arguments,
+            number: offset(btf, "pt_regs", "orig_ax")?,
+            status: offset(btf, "task_struct", "thread_info.status")?,
+        })
+    }
+}
+
+/// Sets `to` to the address of the current thread's entry in the table of begin times.
+fn thread_entry(code: &mut Assembler, begin_times: i32, to: Register) {
+    code.load(Size::Bits64, R1, PROCESS);
+    code.alu_number(Alu::And, R1, THREADS as i32 - 1);
+    code.alu_number(Alu::ShiftLeft, R1, THREAD_SIZE.trailing_zeros() as i32);
+    code.block(to, begin_times, 0);
+    code.alu(Alu::Add, to, R1);
+}
+
+/// Returns the program for the entry of system calls.
+pub(crate) fn entry(chosen: ChosenCode, begin_times: i32) -> Assembler {
+    let mut code = Assembler::default();
+    let end = code.label();
+    chosen.current(&mut code, PROCESS, end);
+    code.call(Helper::KtimeGetNs);
+    thread_entry(&mut code, begin_times, R2);
+    code.load(Size::Bits64, R1, PROCESS);
+    code.store(Size::Bits32, Address(R2, 0), R1);
+    code.store(Size::Bits64, Address(R2, 8), R0);
+    code.set(end);
+    code.finish();
+    code
+}
+
+/// Generator of the program for the exit of system calls.
+pub(crate) struct ExitCode<'c> {
+    pub(crate) rings: &'c RingCode<'c>,
+    pub(crate) chosen: ChosenCode,
+    pub(crate) places: SyscallPlaces,
+    pub(crate) begin_times: i32,
+    /// Calls to record, in the order of their numbers.
+    pub(crate) calls: &'c [CallType],
+}
+
+impl ExitCode<'_> {
+    /// Returns the program. In it, `R6` holds the saved registers.
+    pub(crate) fn program(&self) -> Assembler {
+        let mut code = Assembler::default();
+        let (end, switch) = (code.label(), code.label());
+        code.copy(R6, R1);
+        self.chosen.current(&mut code, PROCESS, end);
+        code.load(Size::Bits64, R1, Address(R6, 8));
+        code.store(Size::Bits64, RESULT, R1);
+        code.load(Size::Bits64, R6, Address(R6, 0));
+        code.call(Helper::GetCurrentTaskBtf);
+        code.load(Size::Bits32, R1, Address(R0, self.places.status));
+        code.jump_if_number(If::AnyBit, R1, IS_COMPAT, end);
+        self.load_begin(&mut code);
+        code.load(Size::Bits64, R2, Address(R6, self.places.number));
+        let labels: Vec<Label> = self.calls.iter().map(|_| code.label()).collect();
+        let numbers: Vec<(u32, Label)> =
+            self.calls.iter().map(|call| call.number).zip(labels.iter().copied()).collect();
+        dispatch(&mut code, &numbers, end);
+        for (call, label) in self.calls.iter().zip(labels) {
+            code.set(label);
+            self.record(&mut code, call, Targets { switch, end });
+        }
+        code.set(end);
+        code.finish();
+        self.rings.define_switch(&mut code, switch);
+        code
+    }
+
+    /// Stores the begin time of the thread's call in its slot, or 0 if the time is that of another
+    /// thread, or of an earlier call that did not return.
+    fn load_begin(&self, code: &mut Assembler) {
+        let is_other = code.label();
+        code.store_number(Size::Bits64, BEGIN, 0);
+        thread_entry(code, self.begin_times, R2);
+        code.load(Size::Bits64, R1, PROCESS);
+        code.alu_number(Alu::ShiftLeft, R1, 32);
+        code.alu_number(Alu::ShiftRight, R1, 32);
+        code.load(Size::Bits32, R3, Address(R2, 0));
+        code.jump_if(If::NotEqual, R1, R3, is_other);
+        code.load(Size::Bits64, R3, Address(R2, 8));
+        code.store(Size::Bits64, BEGIN, R3);
+        code.store_number(Size::Bits64, Address(R2, 8), 0);
+        code.set(is_other);
+    }
+
+    fn record(&self, code: &mut Assembler, call: &CallType, targets: Targets) {
+        let is_unknown = code.label();
+        let Targets { switch, end } = targets;
+        self.rings.reserve(code, FIXED_SIZE + call.size_max(), switch, end);
+        let mut fields = begin_event(self.rings, code, call.id);
+        for (index, (_, kind)) in call.arguments.iter().enumerate() {
+            let register = self.places.arguments[index];
+            match *kind {
+                ArgumentKind::Integer { bytes, .. } => {
+                    code.load(Size::Bits64, R1, Address(R6, register));
+                    fields.register(code, bytes, R1);
+                }
+                ArgumentKind::Path => {
+                    code.load(Size::Bits64, R3, Address(R6, register));
+                    fields.string(code, PATH_SIZE_MAX, Helper::ProbeReadUserStr);
+                }
+                ArgumentKind::SocketAddress { size } => {
+                    code.load(Size::Bits32, R2, Address(R6, self.places.arguments[size]));
+                    code.load(Size::Bits64, R3, Address(R6, register));
+                    fields.bytes(code, ADDRESS_SIZE_MAX, SCRATCH);
+                }
+                ArgumentKind::ReturnedSocketAddress { size } => {
+                    self.load_returned_size(code, self.places.arguments[size]);
+                    code.load(Size::Bits64, R3, Address(R6, register));
+                    fields.bytes(code, ADDRESS_SIZE_MAX, SCRATCH);
+                }
+                ArgumentKind::ReturnedDescriptors => {
+                    self.load_returned_descriptors(code, register);
+                    fields.register(code, 8, R1);
+                }
+            }
+        }
+        code.load(Size::Bits64, R1, RESULT);
+        fields.register(code, 8, R1);
+        code.number(R1, 0);
+        code.load(Size::Bits64, R2, BEGIN);
+        code.jump_if_number(If::Equal, R2, 0, is_unknown);
+        code.load(Size::Bits64, R1, TIME_SLOT);
+        code.alu(Alu::Sub, R1, R2);
+        code.set(is_unknown);
+        fields.register(code, 8, R1);
+        self.rings.commit(code, fields.size());
+        code.jump(end);
+    }
+
+    /// Sets `R1` to the two descriptors that the call has returned, of 32 bits each: -1 if the call
+    /// failed.
+    fn load_returned_descriptors(&self, code: &mut Assembler, pointer: i16) {
+        let done = code.label();
+        code.store_number(Size::Bits64, SCRATCH, -1);
+        code.load(Size::Bits64, R1, RESULT);
+        code.jump_if_number(If::LessSigned, R1, 0, done);
+        code.copy(R1, R10);
+        code.alu_number(Alu::Add, R1, SCRATCH.1.into());
+        code.number(R2, 8);
+        code.load(Size::Bits64, R3, Address(R6, pointer));
+        // The helper stores zeros if it cannot read.
+        code.call(Helper::ProbeReadUser);
+        code.jump_if_number(If::Equal, R0, 0, done);
+        code.store_number(Size::Bits64, SCRATCH, -1);
+        code.set(done);
+        code.load(Size::Bits64, R1, SCRATCH);
+    }
+
+    /// Sets `R2` to the size of an address that the call has returned: 0 if the call failed or has
+    /// returned no address.
+    fn load_returned_size(&self, code: &mut Assembler, pointer: i16) {
+        let done = code.label();
+        code.store_number(Size::Bits64, SECOND_SCRATCH, 0);
+        code.load(Size::Bits64, R1, RESULT);
+        code.jump_if_number(If::LessSigned, R1, 0, done);
+        code.copy(R1, R10);
+        code.alu_number(Alu::Add, R1, SECOND_SCRATCH.1.into());
+        code.number(R2, 4);
+        code.load(Size::Bits64, R3, Address(R6, pointer));
+        // The helper stores zeros if it cannot read.
+        code.call(Helper::ProbeReadUser);
+        code.set(done);
+        code.load(Size::Bits32, R2, SECOND_SCRATCH);
+    }
+}
+
+/// Labels of code that all calls share.
+#[derive(Clone, Copy)]
+struct Targets {
+    switch: Label,
+    end: Label,
+}
+
+/// Jumps to the label of the number in `R2`, or to `other`. `numbers` are in ascending order.
+fn dispatch(code: &mut Assembler, numbers: &[(u32, Label)], other: Label) {
+    match numbers {
+        [] => code.jump(other),
+        [(number, label)] => {
+            code.jump_if_number(If::Equal, R2, number.cast_signed(), *label);
+            code.jump(other);
+        }
+        _ => {
+            let (lower, upper) = numbers.split_at(numbers.len() / 2);
+            let is_upper = code.label();
+            let first = upper.first().map_or(0, |(number, _)| number.cast_signed());
+            code.jump_if_number(If::GreaterOrEqual, R2, first, is_upper);
+            dispatch(code, lower, other);
+            code.set(is_upper);
+            dispatch(code, upper, other);
+        }
+    }
+}
+
+const _: () = assert!(EVENT as u8 != R6 as u8, "the saved registers stay in R6");

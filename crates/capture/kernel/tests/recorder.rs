@@ -1,0 +1,265 @@
+//! Recordings by the kernel of this machine: the programs are accepted, and the events are those of
+//! the chosen processes.
+
+use blkkin_control::{EventType, FieldKind};
+use blkkin_kernel::{Btf, ChosenProcesses, Error, Recorder, Selection, TraceFs, kernel_name};
+use blkkin_ring::{TakeOutcome, packet};
+use blkkin_sys::testing::skip;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::Read;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::process::Command;
+use std::time::Duration;
+
+const UUID: [u8; 16] = *b"0123456789abcdef";
+
+/// Attaches a recorder; `None`, with a message, if this machine or user does not permit it.
+fn recorder(test: &str, calls: &[&str]) -> Option<(Recorder, ChosenProcesses)> {
+    let attach = || -> Result<_, Error> {
+        let calls = calls.iter().map(|name| (*name).to_owned()).collect();
+        let selection = Selection { calls, ring_size: None, uuid: UUID, stream: 0 };
+        let chosen = ChosenProcesses::new()?;
+        let recorder =
+            Recorder::attach(&selection, &chosen, &Btf::of_kernel()?, &TraceFs::open()?)?;
+        Ok((recorder, chosen))
+    };
+    match attach() {
+        Ok(both) => Some(both),
+        Err(error) if matches!(error, Error::Load { .. }) && !error.is_permission() => {
+            panic!("{error}")
+        }
+        Err(error) => {
+            skip(test, &error.to_string());
+            None
+        }
+    }
+}
+
+/// Decoded event.
+#[derive(Debug)]
+struct Event {
+    time: u64,
+    name: String,
+    pid: u32,
+    fields: BTreeMap<String, Value>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Value {
+    Number(i64),
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl Event {
+    fn number(&self, name: &str) -> i64 {
+        let Some(Value::Number(number)) = self.fields.get(name) else { panic!("{self:?}: {name}") };
+        *number
+    }
+
+    fn text(&self, name: &str) -> &str {
+        let Some(Value::Text(text)) = self.fields.get(name) else { panic!("{self:?}: {name}") };
+        text
+    }
+}
+
+fn take<const N: usize>(bytes: &mut &[u8]) -> [u8; N] {
+    let (first, rest) = bytes.split_first_chunk::<N>().expect("more bytes");
+    *bytes = rest;
+    *first
+}
+
+fn decode(types: &[EventType], mut bytes: &[u8], events: &mut Vec<Event>) {
+    let mut last = 0;
+    while !bytes.is_empty() {
+        let id = u16::from_le_bytes(take(&mut bytes));
+        let time = u64::from_le_bytes(take(&mut bytes));
+        assert!(time >= last, "times of a ring ascend");
+        last = time;
+        let pid = u32::from_le_bytes(take(&mut bytes));
+        let _tid: [u8; 4] = take(&mut bytes);
+        let kind = &types[usize::from(id)];
+        let fields = kind.fields.iter().map(|field| {
+            let value = match field.kind {
+                FieldKind::Unsigned { width, .. } | FieldKind::Signed { width, .. } => {
+                    Value::Number(match width.bytes() {
+                        4 => i32::from_le_bytes(take(&mut bytes)).into(),
+                        _ => i64::from_le_bytes(take(&mut bytes)),
+                    })
+                }
+                FieldKind::String => {
+                    let size = bytes.iter().position(|byte| *byte == 0).expect("a NUL");
+                    let text = String::from_utf8_lossy(&bytes[..size]).into_owned();
+                    bytes = &bytes[size + 1..];
+                    Value::Text(text)
+                }
+                FieldKind::Bytes => {
+                    let size = u32::from_le_bytes(take(&mut bytes)) as usize;
+                    let (value, rest) = bytes.split_at(size);
+                    bytes = rest;
+                    Value::Bytes(value.to_vec())
+                }
+                ref other => panic!("{other:?}"),
+            };
+            (field.name.clone(), value)
+        });
+        events.push(Event { time, name: kind.name.clone(), pid, fields: fields.collect() });
+    }
+}
+
+/// Consumes all events, and returns them in order of time.
+fn drain(recorder: &mut Recorder) -> Vec<Event> {
+    let types = recorder.event_types().to_vec();
+    let mut events = Vec::new();
+    let mut buffer = Vec::new();
+    for ring in 0..recorder.ring_count() {
+        loop {
+            buffer.clear();
+            match recorder.take(ring, &mut buffer) {
+                TakeOutcome::Packet(_) => decode(&types, &buffer[packet::SIZE..], &mut events),
+                TakeOutcome::Empty => break,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    events.sort_by_key(|event| event.time);
+    events
+}
+
+/// A program that is chosen by name is recorded from its first call to its exit, with its paths.
+#[test]
+fn a_program_is_recorded_by_name() {
+    let Some((mut recorder, mut chosen)) =
+        recorder("a_program_is_recorded_by_name", &["openat", "read", "write", "close"])
+    else {
+        return;
+    };
+    let names = BTreeSet::from([kernel_name("cat")]);
+    chosen.set_names(names).unwrap();
+    let output = Command::new("cat").arg("/etc/hostname").output().expect("cat");
+    let other = Command::new("head").arg("-1").arg("/etc/hostname").output().expect("head");
+    assert!(output.status.success() && other.status.success());
+    recorder.stop();
+    let events = drain(&mut recorder);
+    assert_eq!(recorder.lost(), 0);
+    let pid = events.iter().find(|event| event.name == "process:exec").expect("an exec").pid;
+    assert!(events.iter().all(|event| event.pid == pid), "one process: {events:#?}");
+    let exec = events.iter().find(|event| event.name == "process:exec").unwrap();
+    assert_eq!(exec.text("name"), "cat");
+    assert!(exec.text("filename").ends_with("/cat"));
+    let path = Value::Text("/etc/hostname".to_owned());
+    let is_open = |event: &Event| event.fields.get("filename") == Some(&path);
+    let index = events.iter().position(is_open).expect("the file is opened");
+    let open = &events[index];
+    assert_eq!(open.name, "syscall:openat");
+    assert!(open.number("ret") >= 0 && open.number("duration") > 0);
+    assert_eq!(open.number("dfd"), -100);
+    let fd = open.number("ret");
+    let size = fs::metadata("/etc/hostname").unwrap().len() as i64;
+    let read = |event: &&Event| event.name == "syscall:read" && event.number("fd") == fd;
+    assert_eq!(events[index..].iter().find(read).expect("a read").number("ret"), size);
+    let exit = events.iter().find(|event| event.name == "process:exit").expect("an exit");
+    assert_eq!(exit.number("code"), 0);
+}
+
+/// A followed process hands its choice to its children; others are not recorded.
+#[test]
+fn descendants_are_followed() {
+    let Some((mut recorder, chosen)) = recorder("descendants_are_followed", &["openat"]) else {
+        return;
+    };
+    // The shell waits until it is followed.
+    let mut shell = Command::new("sh")
+        .args(["-c", "read line; (cat /etc/hostname; true) >/dev/null; cat /etc/hosts >/dev/null"])
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .expect("sh");
+    chosen.follow(shell.id(), true);
+    assert!(chosen.has(shell.id()));
+    drop(shell.stdin.take());
+    shell.wait().unwrap();
+    assert!(!chosen.has(shell.id()), "a process that has ended is forgotten");
+    recorder.stop();
+    let events = drain(&mut recorder);
+    assert_eq!(recorder.lost(), 0);
+    let opened = |path: &str| {
+        let path = Value::Text(path.to_owned());
+        events.iter().any(|event| event.fields.get("filename") == Some(&path))
+    };
+    assert!(opened("/etc/hostname") && opened("/etc/hosts"), "{events:#?}");
+    assert!(events.iter().filter(|event| event.name == "process:fork").count() >= 2);
+}
+
+/// Addresses of sockets are recorded, those that a failed call did not return are not.
+#[test]
+fn addresses_of_sockets_are_recorded() {
+    let Some((mut recorder, chosen)) =
+        recorder("addresses_of_sockets_are_recorded", &["connect", "accept4", "bind"])
+    else {
+        return;
+    };
+    chosen.follow(std::process::id(), true);
+    let folder = std::env::temp_dir().join(format!("blkkin-kernel-{}", std::process::id()));
+    let listener = UnixListener::bind(&folder).unwrap();
+    let mut client = UnixStream::connect(&folder).unwrap();
+    let (server, _) = listener.accept().unwrap();
+    drop(server);
+    let _ = client.read(&mut [0]);
+    fs::remove_file(&folder).unwrap();
+    chosen.follow(std::process::id(), false);
+    recorder.stop();
+    let events = drain(&mut recorder);
+    let bytes = |name: &str, field: &str| {
+        let of = |event: &&Event| event.name == name && event.pid == std::process::id();
+        let event = events.iter().find(of).unwrap_or_else(|| panic!("{name} in {events:?}"));
+        let Some(Value::Bytes(bytes)) = event.fields.get(field) else { panic!("{event:?}") };
+        bytes.clone()
+    };
+    let connect = bytes("syscall:connect", "uservaddr");
+    let path = folder.to_str().unwrap().as_bytes();
+    assert_eq!(connect[..2], 1u16.to_le_bytes());
+    assert_eq!(connect[2..2 + path.len()], *path);
+    // An accepted client without a name has only a family.
+    assert_eq!(bytes("syscall:accept4", "upeer_sockaddr"), 1u16.to_le_bytes());
+}
+
+/// More events than the rings hold are recorded or counted, while the reader sleeps and is woken.
+#[test]
+fn each_event_is_recorded_or_counted() {
+    const CALLS: usize = 400_000;
+    let Some((mut recorder, mut chosen)) = recorder("each_event_is_recorded_or_counted", &["read"])
+    else {
+        return;
+    };
+    chosen.set_names(BTreeSet::from([kernel_name("dd")])).unwrap();
+    let mut command = Command::new("dd");
+    // Each block makes one call.
+    command.args(["if=/dev/zero", "of=/dev/null", "bs=1"]).arg(format!("count={CALLS}"));
+    let mut child = command.stderr(std::process::Stdio::null()).spawn().expect("dd");
+    let mut events = 0;
+    let is_read = |event: &Event| event.name == "syscall:read" && event.number("ret") == 1;
+    while child.try_wait().unwrap().is_none() {
+        events += drain(&mut recorder).iter().filter(|event| is_read(event)).count();
+        recorder.wait(&[], Duration::from_millis(20)).unwrap();
+    }
+    recorder.stop();
+    events += drain(&mut recorder).iter().filter(|event| is_read(event)).count();
+    let lost = recorder.lost() as usize;
+    assert!(events <= CALLS);
+    assert!(events + lost >= CALLS, "{events} recorded, {lost} lost");
+}
+
+/// A call that the kernel lacks is refused by name.
+#[test]
+fn an_unknown_call_is_refused() {
+    let Ok(tracefs) = TraceFs::open() else { return };
+    let Ok(btf) = Btf::of_kernel() else { return };
+    let Ok(chosen) = ChosenProcesses::new() else { return };
+    let calls = BTreeSet::from(["opennat".to_owned()]);
+    let selection = Selection { calls, ring_size: None, uuid: UUID, stream: 0 };
+    match Recorder::attach(&selection, &chosen, &btf, &tracefs) {
+        Err(Error::UnknownCall(name)) => assert_eq!(name, "opennat"),
+        other => panic!("{other:?}"),
+    }
+}
