@@ -1,0 +1,101 @@
+//! Extraction of an event's values. The meaning of an event class is determined once; later events
+//! of a class without meaning cost two table lookups.
+
+use crate::calls::{self, Call};
+use crate::values::{
+    CHILD, DIRECTORY, FD, NAME, OF_PID, PATH, Slot, UNBOUND, ValueVisitor, Values,
+};
+use blkkin_reader::{Event, Trace};
+
+/// Meaning of an event class.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Meaning {
+    Call(&'static Call),
+    Fork,
+    Exec,
+    Exit,
+    /// State of a process at the start of the recording.
+    ProcessState,
+    /// Open descriptor at the start of the recording.
+    FileState,
+}
+
+impl Meaning {
+    fn of(name: &str) -> Option<Meaning> {
+        if let Some(call) = name.strip_prefix("syscall:") {
+            return calls::find(call).map(Meaning::Call);
+        }
+        match name {
+            "process:fork" => Some(Meaning::Fork),
+            "process:exec" => Some(Meaning::Exec),
+            "process:exit" => Some(Meaning::Exit),
+            "state:process" => Some(Meaning::ProcessState),
+            "state:file" => Some(Meaning::FileState),
+            _ => None,
+        }
+    }
+
+    /// Returns the names of the payload's fields, with their slots.
+    fn fields(self) -> &'static [(&'static str, Slot)] {
+        match self {
+            Meaning::Call(call) => call.fields,
+            Meaning::Fork => &[("child", CHILD)],
+            Meaning::Exec => &[("name", NAME)],
+            Meaning::Exit => &[],
+            Meaning::ProcessState => &[("of_pid", OF_PID), ("name", NAME), ("cwd", DIRECTORY)],
+            Meaning::FileState => &[("of_pid", OF_PID), ("fd", FD), ("path", PATH)],
+        }
+    }
+}
+
+/// Extractor of values from events.
+#[derive(Debug, Default)]
+pub(crate) struct Extractor {
+    /// Classes of each trace, indexed by the reader's trace number.
+    traces: Vec<Option<TraceClasses>>,
+    values: Values,
+}
+
+/// Event classes and fields of one trace.
+#[derive(Debug)]
+struct TraceClasses {
+    /// Meanings, indexed by stream class and event class.
+    meanings: Vec<Vec<Option<Meaning>>>,
+    /// Slots of fields, by node id of the decoder.
+    slots: Vec<Slot>,
+}
+
+impl Extractor {
+    /// Returns the meaning and the values of an event; `None` if the event has no meaning, or is
+    /// damaged. The reader reports damage.
+    #[inline]
+    pub(crate) fn read(&mut self, event: &mut Event<'_>) -> Option<(Meaning, &Values)> {
+        let trace = event.trace();
+        if self.traces.len() <= trace.id {
+            self.traces.resize_with(trace.id + 1, || None);
+        }
+        let classes = self.traces[trace.id].get_or_insert_with(|| TraceClasses::new(trace));
+        let meaning = (*classes.meanings.get(event.stream().class)?.get(event.class_index())?)?;
+        self.values.clear();
+        let mut visitor = ValueVisitor {
+            values: &mut self.values,
+            slots: &mut classes.slots,
+            nodes: trace.decoder().nodes(),
+            fields: meaning.fields(),
+        };
+        event.visit(&mut visitor).then_some((meaning, &self.values))
+    }
+}
+
+impl TraceClasses {
+    fn new(trace: &Trace) -> TraceClasses {
+        let streams = trace.schema().streams.iter();
+        let meaning = |name: &Option<_>| Meaning::of(name.as_deref().unwrap_or_default());
+        TraceClasses {
+            meanings: streams
+                .map(|stream| stream.events.iter().map(|event| meaning(&event.name)).collect())
+                .collect(),
+            slots: vec![UNBOUND; trace.decoder().nodes().len()],
+        }
+    }
+}

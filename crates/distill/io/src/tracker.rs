@@ -1,0 +1,519 @@
+//! Tracking of processes: from events in order of time to operations with names and paths.
+
+use crate::calls::{Action, Call};
+use crate::extract::{Extractor, Meaning};
+use crate::lookup::Lookup;
+use crate::operation::{Operation, OperationKind};
+use crate::peer;
+use crate::processes::{Descriptor, Drops, OpenFile, ProcessView, Processes};
+use crate::values::{
+    ARGUMENT, CHILD, COMMAND, COUNT, DIRECTORY, DIRFD, DIRFD2, DURATION, FD, FD2, NAME, OF_PID,
+    OFFSET, PATH, PATH2, PID, POINTER, POINTER2, RET, TID, Values, WHENCE,
+};
+use blkkin_reader::Event;
+use std::sync::Arc;
+
+// Constants of the kernel's interface, which are the same on all architectures of interest.
+const O_APPEND: u64 = 0o2000;
+/// Flag of calls that create descriptors: `O_CLOEXEC`, `SOCK_CLOEXEC`, `EFD_CLOEXEC`, …
+const CLOEXEC: u64 = 0o2_000_000;
+const MFD_CLOEXEC: u64 = 1;
+const CLOSE_RANGE_CLOEXEC: u64 = 4;
+const MAP_ANONYMOUS: u64 = 0x20;
+const SEEK_SET: u64 = 0;
+const F_DUPFD: u64 = 0;
+const F_SETFD: u64 = 2;
+const FD_CLOEXEC: u64 = 1;
+const F_DUPFD_CLOEXEC: u64 = 1030;
+const EBADF: i32 = 9;
+const EINPROGRESS: i32 = 115;
+/// Negative of the largest error. Return values from here to -1 are errors, and all others (such as
+/// addresses) are results.
+const ERRNO_MIN: i64 = -4095;
+
+/// Tracker of processes and their I/O.
+#[derive(Debug)]
+pub struct Tracker<L> {
+    extractor: Extractor,
+    processes: Processes<L>,
+    operations: u64,
+    malformed: u64,
+}
+
+/// Counters of a tracker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Number of operations.
+    pub operations: u64,
+    /// Number of events of known classes that lack a time, a process id or another necessary field.
+    pub malformed: u64,
+    /// State that was dropped because of the limits of memory.
+    pub drops: Drops,
+}
+
+impl<L: Lookup> Tracker<L> {
+    /// Creates a tracker that gets absent state from `lookup`.
+    pub fn new(lookup: L) -> Tracker<L> {
+        Tracker {
+            extractor: Extractor::default(),
+            processes: Processes::new(lookup),
+            operations: 0,
+            malformed: 0,
+        }
+    }
+
+    /// Updates the state of the event's process. Returns the operation that the event describes, if
+    /// any. Events must be passed in order of time.
+    #[inline]
+    pub fn event(&mut self, event: &mut Event<'_>) -> Option<Operation> {
+        let time = event.time();
+        let (meaning, values) = self.extractor.read(event)?;
+        let result = match meaning {
+            Meaning::Call(call) => operation(&mut self.processes, call, values, time),
+            meaning => change_state(&mut self.processes, meaning, values).map(|()| None),
+        };
+        match result {
+            Some(operation) => {
+                self.operations += u64::from(operation.is_some());
+                operation
+            }
+            None => {
+                self.malformed += 1;
+                None
+            }
+        }
+    }
+
+    /// Returns the counters.
+    pub fn counts(&self) -> Counts {
+        let Tracker { operations, malformed, .. } = *self;
+        Counts { operations, malformed, drops: self.processes.drops() }
+    }
+}
+
+/// Changes the state as an event other than a system call describes. Returns `None` for a malformed
+/// event.
+fn change_state<L: Lookup>(
+    processes: &mut Processes<L>,
+    meaning: Meaning,
+    values: &Values,
+) -> Option<()> {
+    match meaning {
+        Meaning::Call(_) => {}
+        Meaning::Fork => processes.fork(values.id(PID)?, values.id(CHILD)?),
+        Meaning::Exec => processes.view(values.id(PID)?).exec(values.text(NAME)),
+        Meaning::Exit => {
+            let pid = values.id(PID)?;
+            if values.id(TID).is_none_or(|tid| tid == pid) {
+                processes.remove(pid);
+            }
+        }
+        Meaning::ProcessState => {
+            let mut process = processes.view(values.id(OF_PID)?);
+            process.set_initial(values.text(NAME), values.text(DIRECTORY));
+        }
+        Meaning::FileState => {
+            let (pid, fd) = (values.id(OF_PID)?, values.fd(FD)?);
+            if let Some(path) = values.text(PATH) {
+                processes.view(pid).add_initial(fd, path);
+            }
+        }
+    }
+    Some(())
+}
+
+/// Changes the state as a system call did, and returns the call's operation, if any. Returns `None`
+/// for a malformed event.
+fn operation<L: Lookup>(
+    processes: &mut Processes<L>,
+    call: &'static Call,
+    values: &Values,
+    time: Option<i64>,
+) -> Option<Option<Operation>> {
+    let (end_ns, pid) = (time?, values.id(PID)?);
+    let ret = values.number(RET)?.cast_signed();
+    let duration_ns = values.number(DURATION).unwrap_or(0);
+    let result = match ret {
+        ERRNO_MIN..0 => Err(-ret as i32),
+        _ => Ok(ret),
+    };
+    let operation = Operation {
+        time_ns: end_ns.saturating_sub_unsigned(duration_ns),
+        duration_ns,
+        kind: OperationKind::Open,
+        call: call.name,
+        program: Arc::default(),
+        pid,
+        tid: values.id(TID).unwrap_or(pid),
+        fd: None,
+        second_fd: None,
+        path: None,
+        second_path: None,
+        asked: None,
+        done: None,
+        offset: None,
+        position: None,
+        result,
+    };
+    let process = processes.view(pid);
+    let mut builder = OperationBuilder { process, values, operation, end_ns };
+    if !builder.apply(call.action)? {
+        return Some(None);
+    }
+    let OperationBuilder { mut process, mut operation, .. } = builder;
+    operation.program = process.name();
+    Some(Some(operation))
+}
+
+/// Builder of the operation of one system call.
+struct OperationBuilder<'b, L> {
+    process: ProcessView<'b, L>,
+    values: &'b Values,
+    operation: Operation,
+    end_ns: i64,
+}
+
+impl<L: Lookup> OperationBuilder<'_, L> {
+    /// Changes the state and completes the operation. Returns false for a call without an
+    /// operation, and `None` if a necessary field is absent.
+    fn apply(&mut self, action: Action) -> Option<bool> {
+        match action {
+            Action::Open => self.open(),
+            Action::Socket => self.socket(),
+            Action::SocketPair => {
+                self.operation.kind = OperationKind::Socket;
+                self.create_two("socket pair");
+            }
+            Action::Pipe => {
+                self.create_two("pipe");
+                return Some(false);
+            }
+            Action::Accept => self.accept()?,
+            Action::Connect => self.connect()?,
+            Action::Bind => self.bind()?,
+            Action::Transfer(kind) => self.transfer(kind)?,
+            Action::Messages(kind) => {
+                self.operation.kind = kind;
+                self.use_descriptor()?;
+            }
+            Action::Seek => self.seek()?,
+            Action::Close => self.close()?,
+            Action::CloseRange => return self.close_range(),
+            Action::Duplicate => {
+                self.duplicate(self.values.flags() & CLOEXEC != 0)?;
+            }
+            Action::Fcntl => return self.fcntl(),
+            Action::Plain(kind) => self.plain(kind),
+            Action::Map => return self.map(),
+            Action::Copy => self.copy()?,
+            Action::Rename => self.rename(),
+            Action::SetupUring => {
+                self.operation.kind = OperationKind::SetupUring;
+                self.operation.asked = self.values.number(COUNT);
+                self.create("anon_inode:[io_uring]".into(), true);
+            }
+            Action::SubmitUring => {
+                self.operation.kind = OperationKind::SubmitUring;
+                self.use_descriptor()?;
+                self.operation.asked = self.values.number(COUNT);
+                self.operation.done = self.count_done();
+            }
+            Action::Create(path) => {
+                let path = match self.values.text(PATH) {
+                    Some(name) => format!("{path}{name}").into(),
+                    None => path.into(),
+                };
+                let is_memfd = self.operation.call == "memfd_create";
+                let flag = if is_memfd { MFD_CLOEXEC } else { CLOEXEC };
+                self.create(path, self.values.flags() & flag != 0);
+                return Some(false);
+            }
+            Action::ChangeDirectory => {
+                if self.operation.result.is_ok() {
+                    match self.values.text(PATH) {
+                        Some(path) => self.process.change_directory(path),
+                        None => self.process.set_directory(None),
+                    }
+                }
+                return Some(false);
+            }
+            Action::ChangeToDescriptor => {
+                if self.operation.result.is_ok() {
+                    let path = self.process.path(self.values.fd(FD)?, self.operation.time_ns);
+                    self.process.set_directory(path);
+                }
+                return Some(false);
+            }
+        }
+        Some(true)
+    }
+
+    /// Returns the result of a successful call as a descriptor.
+    fn new_fd(&self) -> Option<i32> {
+        self.operation.result.ok().and_then(|fd| i32::try_from(fd).ok()).filter(|fd| *fd >= 0)
+    }
+
+    /// Returns the result of a successful call as a count.
+    fn count_done(&self) -> Option<u64> {
+        self.operation.result.ok().and_then(|count| u64::try_from(count).ok())
+    }
+
+    /// Returns the path of a descriptor that the call used. A bad descriptor is not looked up.
+    fn path_of(&mut self, fd: i32) -> Option<Arc<str>> {
+        match self.operation.result {
+            Err(EBADF) => self.process.path_before(fd, self.operation.time_ns),
+            _ => self.process.path(fd, self.operation.time_ns),
+        }
+    }
+
+    fn path_argument(&mut self, path: u8, dirfd: u8) -> Option<Arc<str>> {
+        let values = self.values;
+        values.text(path).map(|path| self.process.resolve(values.fd(dirfd), path))
+    }
+
+    /// Sets descriptor and path from the argument `fd`, and returns the descriptor.
+    fn use_descriptor(&mut self) -> Option<i32> {
+        let fd = self.values.fd(FD)?;
+        self.operation.fd = Some(fd);
+        self.operation.path = self.path_of(fd);
+        Some(fd)
+    }
+
+    /// Adds the descriptor that a successful call returned.
+    fn create(&mut self, path: Arc<str>, is_closed_on_exec: bool) {
+        let fd = self.new_fd();
+        self.add(fd, Some(path.clone()), is_closed_on_exec, None);
+        self.operation.fd = fd;
+        self.operation.path = Some(path);
+    }
+
+    /// Adds the two descriptors that a call has returned.
+    fn create_two(&mut self, path: &'static str) {
+        if self.operation.result.is_err() {
+            return;
+        }
+        let (path, is_closed_on_exec) = (Arc::from(path), self.values.flags() & CLOEXEC != 0);
+        let [fd, second_fd] = [FD, FD2].map(|slot| self.values.fd(slot));
+        for fd in [fd, second_fd] {
+            self.add(fd, Some(Arc::clone(&path)), is_closed_on_exec, None);
+        }
+        (self.operation.fd, self.operation.second_fd) = (fd, second_fd);
+        self.operation.path = Some(path);
+    }
+
+    fn add(
+        &mut self,
+        fd: Option<i32>,
+        path: Option<Arc<str>>,
+        is_closed_on_exec: bool,
+        open_file: Option<Arc<OpenFile>>,
+    ) {
+        if let Some(fd) = fd {
+            let since_ns = self.end_ns;
+            self.process.open(fd, Descriptor { path, is_closed_on_exec, since_ns, open_file });
+        }
+    }
+
+    fn open(&mut self) {
+        let (fd, flags) = (self.new_fd(), self.values.flags());
+        let path = self.path_argument(PATH, DIRFD);
+        let file = OpenFile::new(0, flags & O_APPEND != 0);
+        self.add(fd, path.clone(), flags & CLOEXEC != 0, Some(Arc::new(file)));
+        self.operation.fd = fd;
+        self.operation.path = path;
+    }
+
+    fn socket(&mut self) {
+        self.operation.kind = OperationKind::Socket;
+        let fd = self.new_fd();
+        self.add(fd, None, self.values.flags() & CLOEXEC != 0, None);
+        self.operation.fd = fd;
+    }
+
+    fn accept(&mut self) -> Option<()> {
+        self.operation.kind = OperationKind::Accept;
+        self.use_descriptor()?;
+        let fd = self.new_fd();
+        self.operation.second_fd = fd;
+        if fd.is_some() {
+            let peer: Option<Arc<str>> = peer::text(self.values.address()).map(Arc::from);
+            self.add(fd, peer.clone(), self.values.flags() & CLOEXEC != 0, None);
+            if peer.is_some() {
+                self.operation.path = peer;
+            }
+        }
+        Some(())
+    }
+
+    fn connect(&mut self) -> Option<()> {
+        self.operation.kind = OperationKind::Connect;
+        let fd = self.values.fd(FD)?;
+        self.operation.fd = Some(fd);
+        let peer: Option<Arc<str>> = peer::text(self.values.address()).map(Arc::from);
+        match (peer, self.operation.result) {
+            (Some(peer), Ok(_) | Err(EINPROGRESS)) if fd >= 0 => {
+                self.process.set_path(fd, peer.clone());
+                self.operation.path = Some(peer);
+            }
+            (Some(peer), _) => self.operation.path = Some(peer),
+            (None, _) => self.operation.path = self.path_of(fd),
+        }
+        Some(())
+    }
+
+    fn bind(&mut self) -> Option<()> {
+        self.operation.kind = OperationKind::Bind;
+        let fd = self.values.fd(FD)?;
+        self.operation.fd = Some(fd);
+        let address: Option<Arc<str>> = peer::text(self.values.address()).map(Arc::from);
+        match address {
+            Some(address) => {
+                let is_connected = self.process.path_before(fd, i64::MAX).is_some();
+                if self.operation.result.is_ok() && fd >= 0 && !is_connected {
+                    self.process.set_path(fd, address.clone());
+                }
+                self.operation.path = Some(address);
+            }
+            None => self.operation.path = self.path_of(fd),
+        }
+        Some(())
+    }
+
+    fn transfer(&mut self, kind: OperationKind) -> Option<()> {
+        self.operation.kind = kind;
+        let fd = self.values.fd(FD)?;
+        self.operation.fd = Some(fd);
+        // The address of a message, of which a socket may have another one each time.
+        let peer = peer::text(self.values.address()).map(Arc::from);
+        self.operation.path = peer.or_else(|| self.path_of(fd));
+        self.operation.asked = self.values.number(COUNT);
+        self.operation.done = self.count_done();
+        // `preadv2` and `pwritev2` accept -1 for the file position.
+        self.operation.offset = self.values.number(OFFSET).filter(|offset| *offset != u64::MAX);
+        if self.operation.offset.is_none() {
+            self.operation.position = self.advance(fd, kind == OperationKind::Write);
+        }
+        Some(())
+    }
+
+    /// Advances the file position of a descriptor, and returns the previous position.
+    fn advance(&mut self, fd: i32, is_write: bool) -> Option<u64> {
+        let count = self.count_done()?;
+        self.process.open_file(fd)?.advance(count, is_write)
+    }
+
+    fn seek(&mut self) -> Option<()> {
+        self.operation.kind = OperationKind::Seek;
+        let fd = self.use_descriptor()?;
+        match self.count_done() {
+            Some(position) => {
+                self.process.seek(fd, position);
+                self.operation.offset = Some(position);
+            }
+            None if self.values.number(WHENCE) == Some(SEEK_SET) => {
+                self.operation.offset = self.values.number(OFFSET);
+            }
+            None => {}
+        }
+        Some(())
+    }
+
+    fn close(&mut self) -> Option<()> {
+        self.operation.kind = OperationKind::Close;
+        let (fd, start_ns) = (self.values.fd(FD)?, self.operation.time_ns);
+        self.operation.fd = Some(fd);
+        // A lookup would find another file that was opened in the meantime.
+        self.operation.path = self.process.path_before(fd, start_ns);
+        // Linux closes the descriptor even if `close` reports an error of the file.
+        if self.operation.result != Err(EBADF) {
+            self.process.close(fd, start_ns);
+        }
+        Some(())
+    }
+
+    fn close_range(&mut self) -> Option<bool> {
+        self.operation.kind = OperationKind::Close;
+        let (first, last) = (self.values.fd(FD)?, self.values.fd(FD2)?);
+        self.operation.fd = Some(first);
+        self.operation.second_fd = Some(last).filter(|last| *last >= 0);
+        let is_flag = self.values.flags() & CLOSE_RANGE_CLOEXEC != 0;
+        if self.operation.result.is_ok() {
+            let (first, last) = (first.cast_unsigned(), last.cast_unsigned());
+            match is_flag {
+                true => self.process.set_closed_on_exec(first, last, true),
+                false => self.process.close_range(first, last, self.operation.time_ns),
+            }
+        }
+        Some(!is_flag)
+    }
+
+    fn duplicate(&mut self, is_closed_on_exec: bool) -> Option<()> {
+        self.operation.kind = OperationKind::Duplicate;
+        let fd = self.use_descriptor()?;
+        let new = self.new_fd();
+        self.operation.second_fd = new.or_else(|| self.values.fd(FD2));
+        if let Some(new) = new {
+            self.process.duplicate(fd, new, is_closed_on_exec, self.end_ns);
+        }
+        Some(())
+    }
+
+    fn fcntl(&mut self) -> Option<bool> {
+        match self.values.number(COMMAND)? & u64::from(u32::MAX) {
+            F_DUPFD => self.duplicate(false)?,
+            F_DUPFD_CLOEXEC => self.duplicate(true)?,
+            F_SETFD => {
+                let fd = self.values.fd(FD)?;
+                if self.operation.result.is_ok() && fd >= 0 {
+                    let value = self.values.number(ARGUMENT)? & FD_CLOEXEC != 0;
+                    let fd = fd.cast_unsigned();
+                    self.process.set_closed_on_exec(fd, fd, value);
+                }
+                return Some(false);
+            }
+            _ => return Some(false),
+        }
+        Some(true)
+    }
+
+    fn plain(&mut self, kind: OperationKind) {
+        self.operation.kind = kind;
+        self.operation.path = match self.use_descriptor() {
+            Some(_) => self.operation.path.take(),
+            None => self.path_argument(PATH, DIRFD),
+        };
+        self.operation.asked = self.values.number(COUNT);
+        self.operation.offset = self.values.number(OFFSET);
+    }
+
+    fn map(&mut self) -> Option<bool> {
+        let fd = self.values.fd(FD)?;
+        if self.values.flags() & MAP_ANONYMOUS != 0 || fd < 0 {
+            return Some(false);
+        }
+        self.plain(OperationKind::Map);
+        Some(true)
+    }
+
+    fn copy(&mut self) -> Option<()> {
+        self.operation.kind = OperationKind::Copy;
+        let (input, output) = (self.use_descriptor()?, self.values.fd(FD2)?);
+        self.operation.second_fd = Some(output);
+        self.operation.second_path = self.path_of(output);
+        self.operation.asked = self.values.number(COUNT);
+        self.operation.done = self.count_done();
+        for (fd, pointer, is_write) in [(input, POINTER, false), (output, POINTER2, true)] {
+            // A null pointer stands for the file position.
+            if self.values.number(pointer).is_none_or(|pointer| pointer == 0) {
+                self.advance(fd, is_write);
+            }
+        }
+        Some(())
+    }
+
+    fn rename(&mut self) {
+        self.operation.kind = OperationKind::Rename;
+        self.operation.path = self.path_argument(PATH, DIRFD);
+        self.operation.second_path = self.path_argument(PATH2, DIRFD2);
+    }
+}

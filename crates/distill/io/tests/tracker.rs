@@ -1,0 +1,579 @@
+//! Tests of the tracker with small CTF traces. A description has one event a line:
+//!
+//! ```text
+//! END[+DURATION] PID[/TID] EVENT FIELD=VALUE ...
+//! ```
+//!
+//! Fields that a line lacks are 0 or empty. Bytes of addresses are hexadecimal digits. Operations
+//! are drawn as lines, too (here on two lines):
+//!
+//! ```text
+//! START+DURATION PROGRAM[PID/TID] KIND:CALL FD>SECOND PATH -> SECOND
+//!     DONE/ASKED @OFFSET ~POSITION = RESULT
+//! ```
+
+use blkkin_io::{Lookup, NoLookup, Operation, Tracker};
+use blkkin_reader::{Consumer, Event, Loss, Reading, Source, Stream, Trace, open};
+use blkkin_sys::testing::Scratch;
+use std::fmt::Write;
+use std::fs;
+use std::ops::ControlFlow;
+
+/// Event classes: name and fields. System calls also have `ret` and `duration`.
+const CLASSES: [(&str, &str); 30] = [
+    ("syscall:openat", "i32 dfd, string filename, i32 flags, u32 mode"),
+    ("syscall:open", "string filename, i32 flags, u32 mode"),
+    ("syscall:socket", "i32 family, i32 type, i32 protocol"),
+    ("syscall:accept4", "i32 fd, bytes upeer_sockaddr, u64 upeer_addrlen, i32 flags"),
+    ("syscall:connect", "i32 fd, bytes uservaddr, i32 addrlen"),
+    ("syscall:bind", "i32 fd, bytes umyaddr, i32 addrlen"),
+    ("syscall:sendto", "i32 fd, u64 buff, u64 len, u32 flags, bytes addr, i32 addr_len"),
+    ("syscall:read", "u32 fd, u64 buf, u64 count"),
+    ("syscall:write", "u64 fd, u64 buf, u64 count"),
+    ("syscall:pread64", "u32 fd, u64 buf, u64 count, i64 pos"),
+    ("syscall:preadv2", "u64 fd, u64 vec, u64 vlen, u64 pos_l, u64 pos_h, u32 flags"),
+    ("syscall:lseek", "u32 fd, i64 offset, u32 whence"),
+    ("syscall:close", "u32 fd"),
+    ("syscall:close_range", "u32 fd, u32 max_fd, u32 flags"),
+    ("syscall:dup", "u32 fildes"),
+    ("syscall:dup2", "u32 oldfd, u32 newfd"),
+    ("syscall:dup3", "u32 oldfd, u32 newfd, i32 flags"),
+    ("syscall:fcntl", "u32 fd, u32 cmd, u64 arg"),
+    ("syscall:mmap", "u64 addr, u64 len, u64 prot, u64 flags, u64 fd, u64 off"),
+    ("syscall:sendfile64", "i32 out_fd, i32 in_fd, u64 offset, u64 count"),
+    ("syscall:renameat2", "i32 olddfd, string oldname, i32 newdfd, string newname, u32 flags"),
+    ("syscall:unlinkat", "i32 dfd, string pathname, i32 flag"),
+    ("syscall:chdir", "string filename"),
+    ("syscall:fchdir", "u32 fd"),
+    ("syscall:getpid", ""),
+    ("process:fork", "u32 child, u32 child_tid"),
+    ("process:exec", "string filename, string name"),
+    ("process:exit", "i32 code"),
+    ("state:process", "u32 of_pid, u32 parent, string name, string cwd"),
+    ("state:file", "u32 of_pid, i32 fd, string path"),
+];
+
+const METADATA: &str = r#"/* CTF 1.8 */
+typealias integer { size = 8; align = 8; signed = false; } := u8;
+typealias integer { size = 16; align = 8; signed = false; } := u16;
+typealias integer { size = 32; align = 8; signed = false; } := u32;
+typealias integer { size = 64; align = 8; signed = false; } := u64;
+typealias integer { size = 32; align = 8; signed = true; } := i32;
+typealias integer { size = 64; align = 8; signed = true; } := i64;
+trace { major = 1; minor = 8; byte_order = le; packet.header := struct { u32 magic; u32 stream_id; }; };
+clock { name = c; freq = 1000000000; };
+typealias integer { size = 64; align = 8; signed = false; map = clock.c.value; } := time;
+stream { id = 0;
+  packet.context := struct { time timestamp_begin; time timestamp_end; u32 content_size; u32 packet_size; };
+  event.header := struct { u16 id; time timestamp; };
+  event.context := struct { u32 pid; u32 tid; };
+};
+"#;
+
+/// Returns types and names of the fields of an event class.
+fn fields(class: usize) -> Vec<(&'static str, &'static str)> {
+    let (name, text) = CLASSES[class];
+    let mut fields: Vec<_> = text.split(", ").filter_map(|field| field.split_once(' ')).collect();
+    if name.starts_with("syscall:") {
+        fields.extend([("i64", "ret"), ("u64", "duration")]);
+    }
+    fields
+}
+
+fn metadata() -> String {
+    let mut text = METADATA.to_owned();
+    for (id, (name, _)) in CLASSES.iter().enumerate() {
+        let _ = write!(
+            text,
+            "event {{ id = {id}; name = \"{name}\"; stream_id = 0; fields := struct {{"
+        );
+        for (kind, field) in fields(id) {
+            let _ = match kind {
+                "bytes" => write!(text, " u32 {field}_size; u8 {field}[{field}_size];"),
+                _ => write!(text, " {kind} {field};"),
+            };
+        }
+        text.push_str(" }; };\n");
+    }
+    text
+}
+
+/// Appends the bytes of the event that a line describes.
+fn write_event(bytes: &mut Vec<u8>, line: &str) {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [time, process, event, values @ ..] = &words[..] else { panic!("what is {line}?") };
+    let (end, duration) = time.split_once('+').unwrap_or((time, "0"));
+    let (pid, tid) = process.split_once('/').unwrap_or((process, process));
+    let full = |name: &str| name == *event || name.strip_prefix("syscall:") == Some(event);
+    let class = CLASSES.iter().position(|class| full(class.0)).expect(event);
+    bytes.extend((class as u16).to_le_bytes());
+    bytes.extend((number(end) as u64).to_le_bytes());
+    bytes.extend((number(pid) as u32).to_le_bytes());
+    bytes.extend((number(tid) as u32).to_le_bytes());
+    let fields = fields(class);
+    for value in values {
+        let name = value.split('=').next().expect("a name");
+        assert!(fields.iter().any(|field| field.1 == name), "{name} in {line}");
+    }
+    for (kind, name) in fields {
+        let given = values.iter().filter_map(|value| value.split_once('='));
+        let given = given.into_iter().find(|value| value.0 == name).map(|value| value.1);
+        let value = if name == "duration" { duration } else { given.unwrap_or("") };
+        match kind {
+            "string" => bytes.extend(value.bytes().chain([0])),
+            "bytes" => {
+                let digits = value.as_bytes().chunks(2);
+                let hex = |digits: &[u8]| {
+                    u8::from_str_radix(std::str::from_utf8(digits).unwrap(), 16).unwrap()
+                };
+                bytes.extend(((value.len() / 2) as u32).to_le_bytes());
+                bytes.extend(digits.map(hex));
+            }
+            "u32" | "i32" => bytes.extend((number(value) as u32).to_le_bytes()),
+            _ => bytes.extend((number(value) as u64).to_le_bytes()),
+        }
+    }
+}
+
+fn number(text: &str) -> i128 {
+    match text.strip_prefix("0x") {
+        _ if text.is_empty() => 0,
+        Some(digits) => i128::from_str_radix(digits, 16).expect("hexadecimal digits"),
+        None => text.parse().unwrap_or_else(|_| panic!("{text} is no number")),
+    }
+}
+
+struct Collector<L> {
+    tracker: Tracker<L>,
+    operations: Vec<Operation>,
+}
+
+impl<L: Lookup> Consumer for Collector<L> {
+    fn event(&mut self, event: &mut Event<'_>) -> ControlFlow<()> {
+        self.operations.extend(self.tracker.event(event));
+        ControlFlow::Continue(())
+    }
+
+    fn loss(&mut self, _: &Trace, _: &Stream, _: &Loss) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
+
+/// Writes the described trace, and passes its events to a tracker.
+fn track<L: Lookup>(lookup: L, description: &str) -> Collector<L> {
+    let scratch = Scratch::new("io");
+    fs::write(scratch.0.join("metadata"), metadata()).expect("to write metadata");
+    let mut events = Vec::new();
+    for line in description.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        write_event(&mut events, line);
+    }
+    let size = 8 * (events.len() + 32) as u32;
+    let mut packet = Vec::new();
+    packet.extend(0xc1fc_1fc1_u32.to_le_bytes());
+    packet.extend(0_u32.to_le_bytes());
+    packet.extend(0_u64.to_le_bytes());
+    packet.extend(1_000_000_u64.to_le_bytes());
+    packet.extend(size.to_le_bytes());
+    packet.extend(size.to_le_bytes());
+    packet.extend(events);
+    fs::write(scratch.0.join("stream"), packet).expect("to write a packet");
+    let opened = open(&[Source::Path(scratch.0.clone())]);
+    assert!(opened.problems.is_empty(), "{:?}", opened.problems);
+    let mut collector = Collector { tracker: Tracker::new(lookup), operations: Vec::new() };
+    let stats = Reading::new(&opened.traces).ordered(&mut collector);
+    assert!(stats.problems.is_empty(), "{:?}", stats.problems);
+    collector
+}
+
+fn draw(operation: &Operation) -> String {
+    let Operation { time_ns, duration_ns, kind, call, program, pid, tid, .. } = operation;
+    let mut line = format!("{time_ns}+{duration_ns} {program}[{pid}");
+    if tid != pid {
+        let _ = write!(line, "/{tid}");
+    }
+    let _ = write!(line, "] {}", kind.word());
+    if *call != kind.word() {
+        let _ = write!(line, ":{call}");
+    }
+    let mut add = |sign: &str, value: Option<String>| {
+        if let Some(value) = value {
+            let _ = write!(line, "{sign}{value}");
+        }
+    };
+    add(" ", operation.fd.map(|fd| fd.to_string()));
+    add(">", operation.second_fd.map(|fd| fd.to_string()));
+    add(" ", operation.path.as_ref().map(|path| path.to_string()));
+    add(" -> ", operation.second_path.as_ref().map(|path| path.to_string()));
+    add(" ", operation.done.map(|done| done.to_string()));
+    add(" /", operation.asked.map(|asked| asked.to_string()));
+    add(" @", operation.offset.map(|offset| offset.to_string()));
+    add(" ~", operation.position.map(|position| position.to_string()));
+    add(
+        " = ",
+        Some(operation.result.map_or_else(|errno| format!("-{errno}"), |ok| ok.to_string())),
+    );
+    line
+}
+
+#[track_caller]
+fn check_lines<L>(collector: &Collector<L>, expected: &str) {
+    let actual: Vec<String> = collector.operations.iter().map(draw).collect();
+    let expected: Vec<&str> =
+        expected.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    assert_eq!(actual, expected);
+}
+
+#[track_caller]
+fn check(description: &str, expected: &str) {
+    let collector = track(NoLookup, description);
+    check_lines(&collector, expected);
+    let counts = collector.tracker.counts();
+    assert_eq!(counts.operations, collector.operations.len() as u64);
+    assert_eq!((counts.malformed, counts.drops), Default::default());
+}
+
+/// A file's path is known from `open` to `close`; positions advance by reads.
+#[test]
+fn files_have_paths_and_positions() {
+    check(
+        "5 1 state:process of_pid=1 name=app cwd=/home
+         10+2 1/3 openat dfd=-100 filename=../etc/./x ret=3
+         20+2 1 read fd=3 count=4096 ret=100
+         21+1 1 pread64 fd=3 count=10 pos=7 ret=10
+         22+1 1 preadv2 fd=3 vlen=2 pos_l=-1 ret=5
+         23+1 1 preadv2 fd=3 vlen=2 pos_l=50 ret=5
+         24+1 1 lseek fd=3 offset=0 whence=0 ret=1000
+         25+1 1 read fd=3 count=1 ret=1
+         26+1 1 getpid ret=1
+         30+1 1 mmap fd=3 len=8192 off=4096 ret=0x7f0000000000
+         31+1 1 mmap fd=-1 len=8192 flags=0x22 ret=0x7f0000000000
+         40+5 1 close fd=3
+         50+1 1 read fd=3 count=1 ret=-9",
+        "8+2 app[1/3] open:openat 3 /etc/x = 3
+         18+2 app[1] read 3 /etc/x 100 /4096 ~0 = 100
+         20+1 app[1] read:pread64 3 /etc/x 10 /10 @7 = 10
+         21+1 app[1] read:preadv2 3 /etc/x 5 ~100 = 5
+         22+1 app[1] read:preadv2 3 /etc/x 5 @50 = 5
+         23+1 app[1] seek:lseek 3 /etc/x @1000 = 1000
+         24+1 app[1] read 3 /etc/x 1 /1 ~1000 = 1
+         29+1 app[1] map:mmap 3 /etc/x /8192 @4096 = 139637976727552
+         35+5 app[1] close 3 /etc/x = 0
+         49+1 app[1] read 3 /1 = -9",
+    );
+}
+
+/// A child has its parent's state; `exec` closes descriptors only in its own process.
+#[test]
+fn fork_and_exec() {
+    check(
+        "1 1 process:exec filename=/bin/sh name=sh
+         2 1 openat dfd=-100 filename=/keep flags=0 ret=3
+         3 1 openat dfd=-100 filename=/close flags=0x80000 ret=4
+         4 1 fcntl fd=3 cmd=1030 arg=5 ret=5
+         5 1 fcntl fd=4 cmd=0 arg=5 ret=6
+         6 1 openat filename=/flag ret=7
+         7 1 fcntl fd=7 cmd=2 arg=1
+         8 1 process:fork child=2 child_tid=2
+         9 1 process:fork child=1 child_tid=9
+         10 2 process:exec filename=/bin/cat name=cat
+         11 2 write fd=3 ret=1
+         12 2 write fd=4 ret=-9
+         13 2 write fd=5 ret=-9
+         14 2 write fd=6 ret=1
+         15 2 write fd=7 ret=-9
+         16 1/9 write fd=4 ret=1
+         17 1/9 process:exit
+         18 1 process:exit
+         19 1 write fd=3 ret=1
+         20 2 read fd=3 ret=1",
+        "2+0 sh[1] open:openat 3 /keep = 3
+         3+0 sh[1] open:openat 4 /close = 4
+         4+0 sh[1] dup:fcntl 3>5 /keep = 5
+         5+0 sh[1] dup:fcntl 4>6 /close = 6
+         6+0 sh[1] open:openat 7 /flag = 7
+         11+0 cat[2] write 3 /keep 1 /0 ~0 = 1
+         12+0 cat[2] write 4 /0 = -9
+         13+0 cat[2] write 5 /0 = -9
+         14+0 cat[2] write 6 /close 1 /0 ~0 = 1
+         15+0 cat[2] write 7 /0 = -9
+         16+0 sh[1/9] write 4 /close 1 /0 ~1 = 1
+         19+0 [1] write 3 1 /0 = 1
+         20+0 cat[2] read 3 /keep 1 /0 ~1 = 1",
+    );
+}
+
+#[test]
+fn duplicates() {
+    check(
+        "1 1 open filename=/a ret=3
+         2 1 open filename=/b ret=4
+         3 1 dup2 oldfd=3 newfd=4 ret=4
+         4 1 dup3 oldfd=3 newfd=5 flags=0x80000 ret=5
+         5 1 dup fildes=5 ret=6
+         6 1 dup2 oldfd=9 newfd=6 ret=-9
+         7 1 read fd=4 count=10 ret=10
+         8 1 read fd=6 count=10 ret=10
+         9 1 process:exec name=x
+         10 1 read fd=4 count=1 ret=1
+         11 1 read fd=5 count=1 ret=1
+         12 1 close_range fd=4 max_fd=0xffffffff
+         13 1 read fd=4 ret=1
+         14 1 read fd=3 ret=1
+         15 1 close_range fd=3 max_fd=3 flags=4
+         16 1 process:exec name=y
+         17 1 read fd=3 ret=1",
+        "1+0 [1] open 3 /a = 3
+         2+0 [1] open 4 /b = 4
+         3+0 [1] dup:dup2 3>4 /a = 4
+         4+0 [1] dup:dup3 3>5 /a = 5
+         5+0 [1] dup 5>6 /a = 6
+         6+0 [1] dup:dup2 9>6 = -9
+         7+0 [1] read 4 /a 10 /10 ~0 = 10
+         8+0 [1] read 6 /a 10 /10 ~10 = 10
+         10+0 x[1] read 4 /a 1 /1 ~20 = 1
+         11+0 x[1] read 5 1 /1 = 1
+         12+0 x[1] close:close_range 4 = 0
+         13+0 x[1] read 4 1 /0 = 1
+         14+0 x[1] read 3 /a 1 /0 ~21 = 1
+         17+0 y[1] read 3 1 /0 = 1",
+    );
+}
+
+/// A relative path starts from the working directory or from the directory of a descriptor. It
+/// remains relative if that directory is unknown.
+#[test]
+fn relative_paths() {
+    check(
+        "1 1 open filename=a ret=-2
+         2 1 chdir filename=b
+         3 1 open filename=a ret=-2
+         4 1 chdir filename=/srv/./x
+         5 1 chdir filename=../y
+         6 1 chdir filename=z ret=-2
+         7 1 open filename=a ret=3
+         8 1 openat dfd=3 filename=b ret=4
+         9 1 openat dfd=8 filename=b ret=5
+         10 1 openat dfd=8 filename=/b ret=-13
+         11 1 unlinkat dfd=3 pathname=../c
+         12 1 renameat2 olddfd=-100 oldname=a newdfd=3 newname=d
+         13 1 read fd=3 ret=1
+         14 1 process:fork child=2
+         15 1 fchdir fd=4
+         16 1 open filename=.. ret=9
+         17 2 open filename=. ret=9
+         18 1 open filename= ret=-14
+         19 2 fchdir fd=77
+         20 2 open filename=q ret=-2",
+        "1+0 [1] open a = -2
+         3+0 [1] open a = -2
+         7+0 [1] open 3 /srv/y/a = 3
+         8+0 [1] open:openat 4 /srv/y/a/b = 4
+         9+0 [1] open:openat 5 b = 5
+         10+0 [1] open:openat /b = -13
+         11+0 [1] unlink:unlinkat /srv/y/c = 0
+         12+0 [1] rename:renameat2 /srv/y/a -> /srv/y/a/d = 0
+         13+0 [1] read 3 /srv/y/a 1 /0 ~0 = 1
+         16+0 [1] open 9 /srv/y/a = 9
+         17+0 [2] open 9 /srv/y = 9
+         18+0 [1] open = -14
+         20+0 [2] open q = -2",
+    );
+}
+
+#[test]
+fn sockets() {
+    check(
+        "1 1 socket family=2 type=1 ret=3
+         2 1 bind fd=3 umyaddr=02001f9000000000
+         3+1 1 accept4 fd=3 upeer_sockaddr=020000507f000001 flags=0x80000 ret=4
+         4 1 accept4 fd=3 ret=5
+         5 1 accept4 fd=3 upeer_sockaddr=02 ret=-11
+         6 1 read fd=4 count=10 ret=10
+         7 1 read fd=5 count=10 ret=-104
+         8 1 socket type=0x80001 ret=6
+         9 1 connect fd=6 uservaddr=01002f72756e2f7800 ret=-115
+         10 1 write fd=6 count=3 ret=3
+         11 1 connect fd=6 uservaddr=0100006e ret=-111
+         12 1 sendto fd=7 len=4 addr=0200003501020304 ret=4
+         13 1 sendto fd=6 len=4 ret=4
+         14 1 open filename=/file ret=7
+         15 1 sendfile64 out_fd=6 in_fd=7 count=100 ret=60
+         16 1 sendfile64 out_fd=6 in_fd=7 offset=0x7fff0000 count=100 ret=60
+         17 1 read fd=7 ret=1
+         18 1 process:exec name=x
+         19 1 read fd=4 ret=-9
+         20 1 read fd=6 ret=-9",
+        "1+0 [1] socket 3 = 3
+         2+0 [1] bind 3 0.0.0.0:8080 = 0
+         2+1 [1] accept:accept4 3>4 127.0.0.1:80 = 4
+         4+0 [1] accept:accept4 3>5 0.0.0.0:8080 = 5
+         5+0 [1] accept:accept4 3 0.0.0.0:8080 = -11
+         6+0 [1] read 4 127.0.0.1:80 10 /10 = 10
+         7+0 [1] read 5 /10 = -104
+         8+0 [1] socket 6 = 6
+         9+0 [1] connect 6 unix:/run/x = -115
+         10+0 [1] write 6 unix:/run/x 3 /3 = 3
+         11+0 [1] connect 6 unix:@n = -111
+         12+0 [1] write:sendto 7 1.2.3.4:53 4 /4 = 4
+         13+0 [1] write:sendto 6 unix:/run/x 4 /4 = 4
+         14+0 [1] open 7 /file = 7
+         15+0 [1] copy:sendfile64 7>6 /file -> unix:/run/x 60 /100 = 60
+         16+0 [1] copy:sendfile64 7>6 /file -> unix:/run/x 60 /100 = 60
+         17+0 [1] read 7 /file 1 /0 ~60 = 1
+         19+0 x[1] read 4 /0 = -9
+         20+0 x[1] read 6 /0 = -9",
+    );
+}
+
+/// The state at the start of the recording fills gaps, and does not replace what events told.
+#[test]
+fn initial_state() {
+    check(
+        "1 1 process:exec name=new
+         2 1 open filename=/told ret=4
+         3 9 state:process of_pid=1 parent=0 name=old cwd=/work
+         4 9 state:file of_pid=1 fd=3 path=pipe:[5]
+         5 9 state:file of_pid=1 fd=4 path=/stale
+         6 9 state:file of_pid=1 fd=-1 path=/bad
+         7 9 state:process of_pid=2 name=other
+         8+7 1 read fd=3 count=1 ret=1
+         9 1 read fd=4 count=1 ret=1
+         10 1 open filename=x ret=-2
+         11 2 read fd=0 count=1 ret=1",
+        "2+0 new[1] open 4 /told = 4
+         1+7 new[1] read 3 pipe:[5] 1 /1 = 1
+         9+0 new[1] read 4 /told 1 /1 ~0 = 1
+         10+0 new[1] open /work/x = -2
+         11+0 other[2] read 0 1 /1 = 1",
+    );
+}
+
+/// A descriptor that `close` has released may be opened again before `close` returns, so the end of
+/// `close` does not end the new descriptor.
+#[test]
+fn descriptors_are_reused_during_close() {
+    check(
+        "1 1 open filename=/a ret=3
+         10+2 1/2 open filename=/b ret=3
+         20+15 1 close fd=3
+         21 1 read fd=3 ret=1
+         22+15 1/4 read fd=3 ret=1
+         30 1 open filename=/c flags=0x400 ret=3
+         31 1 write fd=3 count=1 ret=1",
+        "1+0 [1] open 3 /a = 3
+         8+2 [1/2] open 3 /b = 3
+         5+15 [1] close 3 = 0
+         21+0 [1] read 3 /b 1 /0 ~0 = 1
+         7+15 [1/4] read 3 1 /0 ~1 = 1
+         30+0 [1] open 3 /c = 3
+         31+0 [1] write 3 /c 1 /1 = 1",
+    );
+}
+
+#[test]
+fn hostile_values() {
+    check(
+        "1 1 open filename=/a ret=2147483647
+         2 1 read fd=2147483647 count=0xffffffffffffffff ret=1
+         3 1 read fd=-1 count=1 ret=-9
+         4 1 write fd=-1 count=1 ret=1
+         5 1 open filename=/b ret=0x7fffffffffffffff
+         6+9223372036854775807 1 dup2 oldfd=-5 newfd=-5 ret=-9
+         7+18446744073709551615 1 close fd=2147483647
+         8 1 lseek fd=2147483647 ret=0x7fffffffffffffff
+         9 1 read fd=2147483647 ret=0x7fffffffffffffff
+         10 1 pread64 fd=2147483647 pos=-1 ret=5
+         11 1 close_range fd=0xffffffff max_fd=0
+         12 1 connect fd=-1 uservaddr=0200005001020304
+         13 1 state:file of_pid=4294967295 fd=-7 path=x
+         14 1 process:fork child=1
+         15 1 process:fork child=0
+         16 0 process:exit
+         17 1 accept4 fd=2147483647 upeer_sockaddr=ffffffffffff ret=2147483648
+         18 1 dup3 oldfd=2147483647 newfd=-2 ret=2147483646
+         19 1 openat dfd=-1 filename=x ret=-9",
+        "1+0 [1] open 2147483647 /a = 2147483647
+         2+0 [1] read 2147483647 /a 1 /18446744073709551615 ~0 = 1
+         3+0 [1] read -1 /1 = -9
+         4+0 [1] write -1 1 /1 = 1
+         5+0 [1] open /b = 9223372036854775807
+         -9223372036854775801+9223372036854775807 [1] dup:dup2 -5>-5 = -9
+         -9223372036854775808+18446744073709551615 [1] close 2147483647 = 0
+         8+0 [1] seek:lseek 2147483647 /a @9223372036854775807 = 9223372036854775807
+         9+0 [1] read 2147483647 /a 9223372036854775807 /0 ~9223372036854775807 = 9223372036854775807
+         10+0 [1] read:pread64 2147483647 /a 5 /0 ~18446744073709551614 = 5
+         11+0 [1] close:close_range -1>0 = 0
+         12+0 [1] connect -1 1.2.3.4:80 = 0
+         17+0 [1] accept:accept4 2147483647 /a = 2147483648
+         18+0 [1] dup:dup3 2147483647>2147483646 /a = 2147483646
+         19+0 [1] open:openat x = -9",
+    );
+}
+
+/// Lookup that numbers its calls.
+#[derive(Default)]
+struct CountingLookup(u32);
+
+impl CountingLookup {
+    fn next(&mut self, text: &str) -> String {
+        self.0 += 1;
+        format!("{text}{}", self.0)
+    }
+}
+
+impl Lookup for CountingLookup {
+    fn name(&mut self, pid: u32) -> Option<String> {
+        Some(self.next(&format!("name-{pid}-")))
+    }
+
+    fn path(&mut self, _: u32, fd: i32) -> Option<String> {
+        let path = self.next(&format!("/path-{fd}-"));
+        (fd != 8).then_some(path)
+    }
+
+    fn directory(&mut self, _: u32) -> Option<String> {
+        Some(self.next("/directory-"))
+    }
+}
+
+/// State that no event described is looked up once. Descriptors that an event closed or refused are
+/// not looked up, and neither is the directory before a relative `chdir`.
+#[test]
+fn lookups_are_cached() {
+    let collector = track(
+        CountingLookup::default(),
+        "1 1 read fd=3 ret=1
+         2 1 read fd=3 ret=1
+         3 1 read fd=8 ret=1
+         4 1 read fd=8 ret=1
+         5 1 chdir filename=x
+         6 1 open filename=a ret=4
+         7 1 open filename=/b ret=5
+         8 1 read fd=5 ret=1
+         9 1 close fd=6
+         10 1 close fd=3
+         11 1 read fd=3 ret=-9
+         12 1 read fd=3 ret=1
+         13 1 process:exec name=told
+         14 1 read fd=3 ret=1
+         15 1 socket ret=8
+         16 1 write fd=9 ret=1",
+    );
+    check_lines(
+        &collector,
+        "1+0 name-1-2[1] read 3 /path-3-1 1 /0 = 1
+         2+0 name-1-2[1] read 3 /path-3-1 1 /0 = 1
+         3+0 name-1-2[1] read 8 1 /0 = 1
+         4+0 name-1-2[1] read 8 1 /0 = 1
+         6+0 name-1-2[1] open 4 /directory-4/a = 4
+         7+0 name-1-2[1] open 5 /b = 5
+         8+0 name-1-2[1] read 5 /b 1 /0 ~0 = 1
+         9+0 name-1-2[1] close 6 = 0
+         10+0 name-1-2[1] close 3 /path-3-1 = 0
+         11+0 name-1-2[1] read 3 /0 = -9
+         12+0 name-1-2[1] read 3 /path-3-5 1 /0 = 1
+         14+0 told[1] read 3 /path-3-5 1 /0 = 1
+         15+0 told[1] socket 8 = 8
+         16+0 told[1] write 9 /path-9-6 1 /0 = 1",
+    );
+}
