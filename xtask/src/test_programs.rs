@@ -226,8 +226,8 @@ fn run_one(
     let skips: Vec<String> = skips.lines().map(str::to_owned).collect();
     let mut counts = count_lines(&text);
     counts.skip(skips.len() as u64);
-    // A program that crashes or hangs prints no result. Tests that cargo runs are selected by a part
-    // of their names, which may change.
+    // A program that crashes or hangs prints no result. Tests that cargo runs are selected by a
+    // part of their names, which may change.
     let is_complete = status.success() && (kind != CARGO || counts.passed > 0);
     if !is_complete {
         counts.failed = counts.failed.max(1);

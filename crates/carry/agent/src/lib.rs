@@ -66,4 +66,5 @@ mod trace;
 pub use agent::{Agent, Options};
 pub use background::Background;
 pub use date::now as date_now;
+pub use metadata::KernelTrace;
 pub use quota::Limits;

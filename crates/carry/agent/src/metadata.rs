@@ -57,6 +57,41 @@ pub(crate) fn trace(
     }
 }
 
+/// Trace of kernel events, which has one stream class.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelTrace<'k> {
+    /// UUID of the trace.
+    pub uuid: [u8; 16],
+    /// Time of the clock's zero, in nanoseconds since 1970.
+    pub origin_ns: u64,
+    /// Name of the machine.
+    pub host: &'k str,
+    /// Event types. Each event has its process id and thread id before its fields.
+    pub events: &'k [EventType],
+}
+
+impl KernelTrace<'_> {
+    /// Returns the metadata, in TSDL. The names of the environment and of the contexts are those of
+    /// LTTng's kernel traces. Returns `None` if the event types are invalid.
+    pub fn metadata(&self) -> Option<String> {
+        let text = |text: &str| EnvValue::Str(text.to_owned());
+        let env = [
+            ("domain", text("kernel")),
+            ("tracer_name", text("blkkin")),
+            ("hostname", text(self.host)),
+        ];
+        let env = env.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+        let rate = Rate { frequency: 1_000_000_000, offset_ns: self.origin_ns.into() };
+        let mut schema = trace(self.uuid, env, "monotonic", rate);
+        let mut stream = stream(0, &[]);
+        let context = || integer(4, IntKind::Signed, false);
+        stream.common_context = Some(structure(vec![("pid", context()), ("tid", context())]));
+        stream.events.extend(self.events.iter().map(event));
+        schema.streams.push(stream);
+        blkkin_ctf::tsdl::write(&schema).ok()
+    }
+}
+
 /// Returns the stream class of a channel, without event classes.
 pub(crate) fn stream(id: u32, contexts: &[Context]) -> StreamClass {
     let mut members: Vec<Member> = Vec::new();

@@ -49,6 +49,7 @@ const EXAMPLES: &str = concat!(
     "blkkin cut --begin 12:30 --end 12:31 TRACE -o minute\n  \
         blkkin session create web && blkkin event enable 'zipkin:*' && blkkin session start\n  \
         blkkin status --watch                          what is recorded now, and lost\n  \
+        blkkin io --app postgres                       file and network operations of a program\n  \
         blkkin server --memory                         collect requests of all nodes, and find them\n  \
         blkkin store check                             what a store on disk holds, and what is wrong"
 );
@@ -76,6 +77,7 @@ struct Cli {
 enum Command {
     Demo(commands::demo::Args),
     Record(commands::record::Args),
+    Io(commands::io::Args),
     View(commands::view::Args),
     Spans(commands::spans::Args),
     Query(commands::query::Args),
@@ -126,6 +128,7 @@ fn main() -> ExitCode {
         Command::Server(args) => commands::server::run(args),
         Command::Store(args) => commands::store::run(args),
         Command::Query(args) => commands::query::run(args),
+        Command::Io(args) => commands::io::run(args),
         Command::View(args) => commands::view::run(args),
         Command::Spans(args) => commands::spans::run(args),
         #[cfg(feature = "sql")]

@@ -9,6 +9,7 @@ pub(crate) mod demo;
 pub(crate) mod event;
 pub(crate) mod event_limits;
 pub(crate) mod info;
+pub(crate) mod io;
 pub(crate) mod merge;
 pub(crate) mod query;
 pub(crate) mod record;

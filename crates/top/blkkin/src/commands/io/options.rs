@@ -1,0 +1,111 @@
+//! Options of `blkkin io`.
+
+use super::apps;
+use crate::output::ColorChoice;
+use crate::values;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Show the file and network operations of chosen programs
+///
+/// Programs are chosen by name, by process id, or as a command to run; programs that they start
+/// are included for the last two. Needs no preparation of the programs, but rights to attach probes
+/// to the kernel. The list of names can be changed while it runs: `blkkin io apps`.
+#[derive(clap::Args, Debug)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    before_help = "Examples:\n  \
+        blkkin io -- tar cf backup.tar src              a command and what it starts\n  \
+        blkkin io --app fio --app postgres              all processes of these programs, also later ones\n  \
+        blkkin io --app fio --summary                   sums by program, operation and file\n  \
+        blkkin io --pid 1327 --json | jq .path          one JSON object an operation\n  \
+        blkkin io --app postgres -o trace               record only; then: blkkin io --from trace\n  \
+        blkkin io apps set iozone,dd                    change the list of a running blkkin io",
+    after_help = IO_HELP
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(super) command: Option<Command>,
+
+    /// Programs by name, as `ps -o comm` shows it: the first 15 characters
+    #[arg(long = "app", value_name = "NAME", value_delimiter = ',', help_heading = "Programs")]
+    pub(super) apps: Vec<String>,
+
+    /// Processes by id, with the processes that they start from now on
+    #[arg(long = "pid", value_name = "PID", value_delimiter = ',', help_heading = "Programs")]
+    pub(super) pids: Vec<u32>,
+
+    /// Traces to read instead of the running kernel: what `-o` has written
+    #[arg(long, value_name = "TRACE", conflicts_with_all = ["apps", "pids", "output", "run"])]
+    pub(super) from: Vec<PathBuf>,
+
+    /// Directory to make for a trace; operations are then shown only with --format, --json or
+    /// --summary
+    #[arg(short, long, value_name = "DIR")]
+    pub(super) output: Option<PathBuf>,
+
+    /// Memory of each processor's buffer, a power of two [default: 4M, or less with more than 60
+    /// processors]
+    #[arg(long, value_name = "SIZE", value_parser = values::size)]
+    pub(super) buffer: Option<u64>,
+
+    /// End after this many operations
+    #[arg(long, value_name = "N", help_heading = "Output")]
+    pub(super) limit: Option<u64>,
+
+    /// Form of the output [default: columns]
+    #[arg(long, value_enum, value_name = "FORM", help_heading = "Output")]
+    pub(super) format: Option<Format>,
+
+    /// Same as --format json
+    #[arg(long, conflicts_with = "format", help_heading = "Output")]
+    pub(super) json: bool,
+
+    /// Show sums by program, operation and file; on a terminal, every second
+    #[arg(long, help_heading = "Output")]
+    pub(super) summary: bool,
+
+    /// When to colour the output
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t, help_heading = "Output")]
+    pub(super) color: ColorChoice,
+
+    /// Command to run
+    #[arg(last = true, value_name = "COMMAND", id = "run", help_heading = "Programs")]
+    pub(super) run: Vec<OsString>,
+
+    /// Stop until the parent continues this process, then become the command
+    #[arg(long, hide = true, requires = "run")]
+    pub(super) gate: bool,
+}
+
+/// Text after the options on the help page.
+const IO_HELP: &str = "Exit status: 0, or that of the command; 3 if it was 0 and something was lost (a message says \
+    how much); 1 something failed, 2 wrong usage, 130 ended by Ctrl-C.";
+
+/// Form of the output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Format {
+    /// Aligned columns
+    #[default]
+    Columns,
+    /// One JSON object a line
+    Json,
+    /// Lines of Rocks's app-trace: `1133384755854710 op: read execname: iozone pid: 3693 fd: 3 …`
+    AppTrace,
+}
+
+#[derive(clap::Subcommand, Debug)]
+pub(super) enum Command {
+    Apps(apps::Args),
+}
+
+impl Args {
+    pub(super) fn format(&self) -> Format {
+        if self.json { Format::Json } else { self.format.unwrap_or_default() }
+    }
+
+    /// Returns true if operations or their sums are shown, not only recorded.
+    pub(super) fn has_view(&self) -> bool {
+        self.output.is_none() || self.format.is_some() || self.json || self.summary
+    }
+}

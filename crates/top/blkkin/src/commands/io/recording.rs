@@ -1,0 +1,458 @@
+//! The thread that records: it moves packets from the kernel's rings to the trace in memory and to
+//! the files, and carries out changes of the choice of programs.
+
+use super::choice::Choice;
+use super::options::Args;
+use crate::exit::Error;
+use blkkin_agent::KernelTrace;
+use blkkin_control::EventType;
+use blkkin_kernel::state::{self, StateStream, StateWriter};
+use blkkin_kernel::{Btf, ChosenProcesses, Recorder, Selection, TraceFs, kernel_name};
+use blkkin_reader::{LiveTrace, Source};
+use blkkin_ring::TakeOutcome;
+use parking_lot::{Condvar, Mutex};
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Pause between two drains of the rings while operations are shown and events come.
+const SHOWN_PAUSE: Duration = Duration::from_micros(500);
+/// The same if events are only written to files: fewer, larger packets. The rings of the default
+/// size hold more than twice as much as a processor records in this time.
+const WRITTEN_PAUSE: Duration = Duration::from_millis(4);
+/// Maximum time that the thread sleeps without looking at the rings.
+const SLEEP_MAX: Duration = Duration::from_secs(1);
+/// Maximum size in bytes of packets that wait to be shown. Then events stay in the rings.
+const WAITING_MAX: u64 = 64 << 20;
+
+/// Message to the thread, with the way for its answer.
+struct Change {
+    choice: Choice,
+    answer: Sender<Result<(), String>>,
+}
+
+/// Way to change the choice, from any thread.
+#[derive(Clone)]
+pub(super) struct Handle {
+    changes: Sender<Change>,
+    waker: Arc<UnixStream>,
+}
+
+impl Handle {
+    /// Changes the choice. When it returns, the change is in effect.
+    pub(super) fn choose(&self, choice: Choice) -> Result<(), String> {
+        let (answer, result) = mpsc::channel();
+        let ended = || "the recording has ended".to_owned();
+        self.changes.send(Change { choice, answer }).map_err(|_| ended())?;
+        self.wake();
+        result.recv().map_err(|_| ended())?
+    }
+
+    fn wake(&self) {
+        // If the socket's buffer is full, the thread has enough reasons to wake up.
+        let _ = (&*self.waker).write(&[0]);
+    }
+}
+
+/// Progress of a recording.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Progress {
+    /// Time before which all events are in the trace, in nanoseconds since 1970.
+    pub(super) end_ns: i64,
+    /// Set when the recording has ended.
+    pub(super) has_ended: bool,
+    is_new: bool,
+    is_stopping: bool,
+}
+
+/// Sums of a recording that has ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Ends {
+    pub(super) recorded: u64,
+    pub(super) lost: u64,
+    /// Bytes in files.
+    pub(super) bytes: u64,
+}
+
+#[derive(Default)]
+struct Shared {
+    progress: Mutex<Progress>,
+    changed: Condvar,
+}
+
+/// Running recording.
+pub(super) struct Recording {
+    shared: Arc<Shared>,
+    handle: Handle,
+    thread: Option<JoinHandle<Result<Ends, Error>>>,
+    live: Option<LiveTrace>,
+}
+
+impl Recording {
+    /// Attaches the probes and starts the thread. No program is chosen yet.
+    pub(super) fn start(args: &Args) -> Result<(Recording, Handle), Error> {
+        let selection = Selection {
+            calls: blkkin_io::call_names().map(str::to_owned).collect(),
+            ring_size: args.buffer.map(|size| usize::try_from(size).unwrap_or(usize::MAX / 2)),
+            uuid: uuid(),
+            stream: 0,
+        };
+        let chosen = ChosenProcesses::new().map_err(attach_error)?;
+        let btf = Btf::of_kernel().map_err(|error| attach_error(error.into()))?;
+        let tracefs = TraceFs::open().map_err(|error| attach_error(error.into()))?;
+        let known = known_calls(selection, &tracefs)?;
+        let recorder = Recorder::attach(&known, &chosen, &btf, &tracefs).map_err(attach_error)?;
+        let first = recorder.event_types().len() as u16;
+        let mut events: Vec<EventType> = recorder.event_types().to_vec();
+        events.extend(state::event_types(first));
+        let origin_ns = origin_ns();
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let trace = KernelTrace { uuid: known.uuid, origin_ns, host: &host, events: &events };
+        let metadata = trace
+            .metadata()
+            .ok_or_else(|| Error::failed("the kernel's names of arguments cannot be recorded"))?;
+        let live = match args.has_view() {
+            true => Some(live_trace(&metadata).map_err(memory_error)?),
+            false => None,
+        };
+        let files = match &args.output {
+            Some(folder) => Some(Files::create(folder, &metadata)?),
+            None => None,
+        };
+        let ring = recorder.ring_count() as u32;
+        let stream = StateStream { uuid: known.uuid, stream: known.stream, ring, first };
+        let (waker, woken) = UnixStream::pair().map_err(memory_error)?;
+        for end in [&waker, &woken] {
+            end.set_nonblocking(true).map_err(memory_error)?;
+        }
+        let (changes, received) = mpsc::channel();
+        let shared = Arc::new(Shared::default());
+        let pump = Pump {
+            recorder,
+            chosen,
+            state: StateWriter::new(stream),
+            sink: Sink { live: live.clone(), files },
+            origin_ns,
+            changes: received,
+            woken,
+            shared: shared.clone(),
+            buffer: Vec::new(),
+        };
+        let thread = std::thread::Builder::new()
+            .name("blkkin-io".to_owned())
+            .spawn(move || pump.run())
+            .map_err(memory_error)?;
+        let handle = Handle { changes, waker: Arc::new(waker) };
+        let recording = Recording { shared, handle: handle.clone(), thread: Some(thread), live };
+        Ok((recording, handle))
+    }
+
+    /// Returns the trace in memory as a source for a reader.
+    pub(super) fn sources(&self) -> Vec<Source> {
+        self.live.iter().cloned().map(Source::Live).collect()
+    }
+
+    /// Changes the choice of programs.
+    pub(super) fn choose(&mut self, choice: Choice) -> Result<(), Error> {
+        self.handle.choose(choice).map_err(Error::failed)
+    }
+
+    /// Waits for progress, or for the end of `time`.
+    pub(super) fn wait(&self, time: Duration) -> Progress {
+        let mut progress = self.shared.progress.lock();
+        if !progress.is_new {
+            self.shared.changed.wait_for(&mut progress, time);
+        }
+        progress.is_new = false;
+        *progress
+    }
+
+    /// Asks the thread to end; what was recorded before is still in the trace.
+    pub(super) fn stop(&self) {
+        self.shared.progress.lock().is_stopping = true;
+        self.handle.wake();
+    }
+
+    /// Waits for the thread to end.
+    pub(super) fn finish(mut self) -> Result<Ends, Error> {
+        self.stop();
+        let thread = self.thread.take().map(JoinHandle::join);
+        match thread {
+            Some(Ok(ends)) => ends,
+            _ => Err(Error::failed("the thread that records has failed")),
+        }
+    }
+}
+
+fn memory_error(error: io::Error) -> Error {
+    Error::failed(format!("cannot record: {error}"))
+}
+
+fn attach_error(error: blkkin_kernel::Error) -> Error {
+    let is_permission = error.is_permission();
+    let error = Error::failed(error.to_string());
+    match is_permission {
+        true => error.hint("sudo blkkin io …"),
+        false => error,
+    }
+}
+
+fn live_trace(metadata: &str) -> io::Result<LiveTrace> {
+    let live = LiveTrace::new("kernel")?;
+    live.set_size_max(2 * WAITING_MAX);
+    live.append_metadata(metadata.as_bytes())?;
+    Ok(live)
+}
+
+/// Removes the calls that this kernel lacks: older kernels do not have all of them.
+fn known_calls(mut selection: Selection, tracefs: &TraceFs) -> Result<Selection, Error> {
+    let calls = tracefs.system_calls().map_err(|error| attach_error(error.into()))?;
+    let known: BTreeSet<&str> = calls.iter().map(|call| &*call.name).collect();
+    selection.calls.retain(|name| known.contains(&**name));
+    Ok(selection)
+}
+
+fn uuid() -> [u8; 16] {
+    let [one, two] = blkkin_sys::random_words().unwrap_or_default();
+    let mut uuid = [0; 16];
+    uuid[..8].copy_from_slice(&one.to_le_bytes());
+    uuid[8..].copy_from_slice(&two.to_le_bytes());
+    // Version 4, variant 1.
+    uuid[6] = uuid[6] & 0x0f | 0x40;
+    uuid[8] = uuid[8] & 0x3f | 0x80;
+    uuid
+}
+
+/// Returns the time of the monotonic clock's zero, in nanoseconds since 1970. Of several readings,
+/// the one that took the shortest time is used.
+fn origin_ns() -> u64 {
+    let read = || {
+        let before = blkkin_sys::monotonic_ns();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let after = blkkin_sys::monotonic_ns();
+        let middle = before + (after - before) / 2;
+        (after - before, (now.as_nanos() as u64).saturating_sub(middle))
+    };
+    (0..ORIGIN_READINGS).map(|_| read()).min().map_or(0, |(_, origin)| origin)
+}
+
+const ORIGIN_READINGS: usize = 20;
+
+/// Destinations of packets.
+struct Sink {
+    live: Option<LiveTrace>,
+    files: Option<Files>,
+}
+
+impl Sink {
+    fn put(&mut self, stream: u64, packet: &[u8]) -> Result<(), Error> {
+        if let Some(files) = &mut self.files {
+            files.put(stream, packet)?;
+        }
+        if let Some(live) = &self.live {
+            live.append_packet(stream, packet).map_err(memory_error)?;
+        }
+        Ok(())
+    }
+
+    /// Returns true if so much waits to be shown that no more should be added.
+    fn is_full(&self) -> bool {
+        self.live.as_ref().is_some_and(|live| live.undelivered_bytes() > WAITING_MAX)
+    }
+}
+
+/// Trace in a directory: a file for each stream.
+struct Files {
+    folder: PathBuf,
+    streams: Vec<Option<File>>,
+    bytes: u64,
+}
+
+impl Files {
+    fn create(output: &Path, metadata: &str) -> Result<Files, Error> {
+        if fs::read_dir(output).is_ok_and(|mut entries| entries.next().is_some()) {
+            return Err(Error::failed(format!("`{}` is not empty", output.display()))
+                .hint("give a directory that does not exist yet"));
+        }
+        let folder = output.join("kernel");
+        let failed = |error: io::Error| {
+            Error::failed(format!("cannot write to `{}`: {error}", folder.display()))
+        };
+        fs::create_dir_all(&folder).map_err(failed)?;
+        fs::write(folder.join("metadata"), metadata).map_err(failed)?;
+        Ok(Files { folder, streams: Vec::new(), bytes: metadata.len() as u64 })
+    }
+
+    fn put(&mut self, stream: u64, packet: &[u8]) -> Result<(), Error> {
+        let index = stream as usize;
+        let failed = |error: io::Error| {
+            Error::failed(format!("cannot write to `{}`: {error}", self.folder.display()))
+        };
+        if self.streams.len() <= index {
+            self.streams.resize_with(index + 1, || None);
+        }
+        let file = match &mut self.streams[index] {
+            Some(file) => file,
+            none => {
+                let path = self.folder.join(format!("channel0_{stream}"));
+                none.insert(File::create_new(path).map_err(failed)?)
+            }
+        };
+        file.write_all(packet).map_err(failed)?;
+        self.bytes += packet.len() as u64;
+        Ok(())
+    }
+}
+
+/// State of the thread.
+struct Pump {
+    recorder: Recorder,
+    chosen: ChosenProcesses,
+    state: StateWriter,
+    sink: Sink,
+    origin_ns: u64,
+    changes: Receiver<Change>,
+    woken: UnixStream,
+    shared: Arc<Shared>,
+    buffer: Vec<u8>,
+}
+
+impl Pump {
+    fn run(mut self) -> Result<Ends, Error> {
+        let done = self.record();
+        self.publish(u64::MAX, true);
+        done?;
+        Ok(Ends {
+            recorded: self.recorder.recorded(),
+            lost: self.recorder.lost(),
+            bytes: self.sink.files.as_ref().map_or(0, |files| files.bytes),
+        })
+    }
+
+    fn record(&mut self) -> Result<(), Error> {
+        let pause = if self.sink.live.is_some() { SHOWN_PAUSE } else { WRITTEN_PAUSE };
+        loop {
+            self.change()?;
+            if self.shared.progress.lock().is_stopping {
+                self.recorder.stop();
+                self.drain()?;
+                return self.finish_rings();
+            }
+            let settled = self.recorder.settled_time();
+            let has_events = match self.sink.is_full() {
+                true => true,
+                false => {
+                    let has_events = self.drain()?;
+                    if let Some(time) = settled {
+                        self.publish(time, false);
+                    }
+                    has_events
+                }
+            };
+            match has_events {
+                true => std::thread::sleep(pause),
+                false => self.sleep()?,
+            }
+        }
+    }
+
+    /// Sleeps until an event is recorded, or a change is asked for.
+    fn sleep(&mut self) -> Result<(), Error> {
+        self.recorder.wait(&[self.woken.as_fd()], SLEEP_MAX).map_err(memory_error)?;
+        let mut bytes = [0; 64];
+        while matches!(io::Read::read(&mut &self.woken, &mut bytes), Ok(1..)) {}
+        Ok(())
+    }
+
+    /// Moves all events from the rings to the sinks. Returns true if there were any.
+    fn drain(&mut self) -> Result<bool, Error> {
+        let mut has_events = false;
+        for ring in 0..self.recorder.ring_count() {
+            loop {
+                self.buffer.clear();
+                match self.recorder.take(ring, &mut self.buffer) {
+                    TakeOutcome::Packet(packet) => {
+                        has_events = true;
+                        self.sink.put(ring as u64, &self.buffer)?;
+                        // The rest comes with the next drain.
+                        if packet.is_partial {
+                            break;
+                        }
+                    }
+                    TakeOutcome::Empty => break,
+                    TakeOutcome::Overwritten(_) => {}
+                    TakeOutcome::Invalid => {
+                        return Err(Error::failed(format!("the kernel's ring {ring} is damaged")));
+                    }
+                }
+            }
+        }
+        Ok(has_events)
+    }
+
+    fn finish_rings(&mut self) -> Result<(), Error> {
+        for ring in 0..self.recorder.ring_count() {
+            self.buffer.clear();
+            if self.recorder.finish(ring, &mut self.buffer) {
+                self.sink.put(ring as u64, &self.buffer)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn publish(&self, time: u64, has_ended: bool) {
+        let mut progress = self.shared.progress.lock();
+        progress.end_ns = i64::try_from(time.saturating_add(self.origin_ns)).unwrap_or(i64::MAX);
+        progress.has_ended = has_ended;
+        progress.is_new = true;
+        self.shared.changed.notify_one();
+    }
+
+    /// Carries out the changes that were asked for.
+    fn change(&mut self) -> Result<(), Error> {
+        while let Ok(Change { choice, answer }) = self.changes.try_recv() {
+            let chosen = match choice {
+                Choice::Names(names) => {
+                    let names = names.iter().map(|name| kernel_name(name)).collect();
+                    self.chosen.set_names(names).map_err(|error| error.to_string())
+                }
+                Choice::Process(pid) => match Path::new(&format!("/proc/{pid}")).exists() {
+                    true => {
+                        self.chosen.follow(pid, true);
+                        Ok(vec![pid])
+                    }
+                    false => Err(format!("there is no process {pid}")),
+                },
+            };
+            if let Ok(pids) = &chosen {
+                self.describe(pids)?;
+            }
+            // The other side may have given up.
+            let _ = answer.send(chosen.map(|_| ()));
+        }
+        Ok(())
+    }
+
+    /// Records the state of processes that are chosen from now on.
+    fn describe(&mut self, pids: &[u32]) -> Result<(), Error> {
+        let stream = self.recorder.ring_count() as u64;
+        let (sink, mut done) = (&mut self.sink, Ok(()));
+        let mut put = |packet: &[u8]| {
+            if done.is_ok() {
+                done = sink.put(stream, packet);
+            }
+        };
+        for pid in pids {
+            self.state.add(*pid, blkkin_sys::monotonic_ns(), &mut put);
+        }
+        self.state.flush(&mut put);
+        done
+    }
+}

@@ -1,0 +1,254 @@
+//! `blkkin io` with the kernel of this machine: the operations are those that strace sees, programs
+//! are chosen while it runs, and a recorded trace shows the same.
+
+mod support;
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+use support::{Scratch, blkkin, is_installed, run, skip, text};
+
+/// Returns true if probes can be attached on this machine by this user; otherwise the test counts
+/// as skipped.
+fn has_probes(test: &str, scratch: &Scratch) -> bool {
+    let output = run(blkkin(&scratch.0).args(["io", "--json", "--", "true"]));
+    if output.status.success() {
+        return true;
+    }
+    let reason = text(&output.stderr);
+    let reason = reason.lines().next().unwrap_or_default();
+    assert!(!reason.contains("the kernel refuses"), "{}", text(&output.stderr));
+    skip(test, reason);
+    false
+}
+
+fn objects(output: &Output) -> Vec<Value> {
+    assert!(output.status.success(), "{}: {}", output.status, text(&output.stderr));
+    let lines = text(&output.stdout);
+    let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"));
+    lines.lines().map(parse).collect()
+}
+
+/// Script with all kinds of calls on files: relative paths, redirections, pipes and failures.
+const SCRIPT: &str = "cd files && echo hello > new && cat < new | cat > copy && mv copy moved && \
+    rm moved; cat missing; dd if=/dev/zero of=sums bs=4096 count=5 conv=fsync status=none; true";
+
+/// Calls that the test compares, with strace's names and the file that they mean. Shells and libc
+/// differ in nothing between the two runs, but for process ids.
+fn calls_of_strace(scratch: &Scratch) -> BTreeMap<String, u64> {
+    let traces = scratch.0.join("strace");
+    let calls = "openat,read,write,close,lseek,rename,renameat2,unlink,unlinkat,fsync,dup2";
+    let mut command = Command::new("strace");
+    command.args(["-f", "-qq", "-y", "-e"]).arg(format!("trace={calls}")).arg("-o").arg(&traces);
+    let status =
+        command.args(["sh", "-c", SCRIPT]).current_dir(&scratch.0).output().unwrap().status;
+    assert!(status.success());
+    let mut found = BTreeMap::new();
+    for line in fs::read_to_string(traces).unwrap().lines() {
+        let Some((_, call)) = line.split_once(' ') else { continue };
+        let call = call.trim_start();
+        // A call during which another process made one is in two lines.
+        let resumed = call.strip_prefix("<... ").and_then(|rest| rest.split_once(" resumed>"));
+        let Some((name, rest)) = resumed.or_else(|| call.split_once('(')) else { continue };
+        let Some((_, result)) = rest.rsplit_once(" = ") else { continue };
+        let result = result.split(['<', ' ']).next().unwrap_or_default();
+        *found.entry(format!("{name} {result}")).or_default() += 1;
+    }
+    found
+}
+
+fn calls_of_blkkin(objects: &[Value]) -> BTreeMap<String, u64> {
+    let names = [
+        "openat",
+        "read",
+        "write",
+        "close",
+        "lseek",
+        "rename",
+        "renameat2",
+        "unlink",
+        "unlinkat",
+        "fsync",
+        "dup2",
+    ];
+    let mut found = BTreeMap::new();
+    for object in objects {
+        let call = object["call"].as_str().unwrap();
+        if !names.contains(&call) {
+            continue;
+        }
+        let result = match object["errno"].as_i64() {
+            Some(_) => "-1".to_owned(),
+            None => object["result"].to_string(),
+        };
+        *found.entry(format!("{call} {result}")).or_default() += 1;
+    }
+    found
+}
+
+#[test]
+fn operations_are_those_that_strace_sees() {
+    const TEST: &str = "operations_are_those_that_strace_sees";
+    let scratch = Scratch::new("io-strace");
+    if !has_probes(TEST, &scratch) {
+        return;
+    }
+    let files = scratch.0.join("files");
+    fs::create_dir(&files).unwrap();
+    let command = ["io", "--json", "--", "sh", "-c", SCRIPT];
+    let operations = objects(&run(blkkin(&scratch.0).args(command)));
+    let of = |name: &str, key: &str, value: &str| {
+        let is_it = |object: &&Value| object["op"] == name && object[key] == value;
+        operations.iter().find(is_it).unwrap_or_else(|| panic!("{name} {key} {value}"))
+    };
+    let path = |name: &str| files.join(name).to_str().unwrap().to_owned();
+    // Relative paths are those of the process's directory, descriptors are followed over forks.
+    assert_eq!(of("write", "path", &path("new"))["done"], 6);
+    assert_eq!(of("read", "path", &path("new"))["program"], "cat");
+    assert_eq!(of("rename", "path", &path("copy"))["second_path"], path("moved"));
+    assert_eq!(of("unlink", "path", &path("moved"))["result"], 0);
+    assert_eq!(of("open", "path", &path("missing"))["error"], "ENOENT");
+    assert_eq!(of("sync", "path", &path("sums"))["program"], "dd");
+    assert!(operations.iter().all(|object| object["duration"].as_u64().unwrap() > 0));
+    if !is_installed("strace") {
+        return skip(TEST, "strace is missing: the comparison with it");
+    }
+    fs::remove_dir_all(&files).unwrap();
+    fs::create_dir(&files).unwrap();
+    let expected = calls_of_strace(&scratch);
+    assert!(expected.values().sum::<u64>() > 50, "{expected:?}");
+    assert_eq!(calls_of_blkkin(&operations), expected);
+}
+
+/// A recorded trace shows the same operations as were seen live, and babeltrace2's readers the same
+/// number of events.
+#[test]
+fn a_recorded_trace_shows_the_same() {
+    let scratch = Scratch::new("io-trace");
+    if !has_probes("a_recorded_trace_shows_the_same", &scratch) {
+        return;
+    }
+    fs::create_dir(scratch.0.join("files")).unwrap();
+    let command = ["io", "--json", "-o", "trace", "--", "sh", "-c", SCRIPT];
+    let live = objects(&run(blkkin(&scratch.0).args(command)));
+    let recorded = objects(&run(blkkin(&scratch.0).args(["io", "--json", "--from", "trace"])));
+    assert!(live.len() > 50);
+    assert_eq!(recorded.len(), live.len());
+    for (one, other) in live.iter().zip(&recorded) {
+        assert_eq!(one, other);
+    }
+    let again = run(blkkin(&scratch.0).args(["io", "-o", "trace", "--", "true"]));
+    assert_eq!(again.status.code(), Some(1));
+    assert!(text(&again.stderr).contains("is not empty"), "{}", text(&again.stderr));
+    let old = run(blkkin(&scratch.0).args(["io", "--format", "app-trace", "--from", "trace"]));
+    let line = text(&old.stdout);
+    let line = line.lines().find(|line| line.contains("op: read execname: dd")).expect("a read");
+    let words: Vec<&str> = line.split(' ').collect();
+    assert!(words[0].parse::<u64>().is_ok(), "{line}");
+    assert_eq!([words[1], words[5], words[7], words[9]], ["op:", "pid:", "fd:", "count:"]);
+}
+
+/// Starts `blkkin io` for a program, and returns it when it records.
+fn start(scratch: &Scratch, app: &str) -> (std::process::Child, impl Iterator<Item = Value>) {
+    let mut command = blkkin(&scratch.0);
+    command.args(["io", "--json", "--app", app]);
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("blkkin");
+    let pid = child.id().to_string();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    support::process::until("it listens", || {
+        let list = ["io", "apps", "ls", "--recording", &pid];
+        run(blkkin(&scratch.0).args(list)).status.success()
+    });
+    (child, lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()))
+}
+
+fn interrupt(child: &mut std::process::Child) {
+    let pid = nix::unistd::Pid::from_raw(child.id().try_into().unwrap());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
+fn apps(scratch: &Scratch, pid: u32, words: &[&str]) -> String {
+    let pid = pid.to_string();
+    let output = run(blkkin(&scratch.0).args(["io", "apps", "--recording", &pid]).args(words));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// A program that already runs is recorded once it is added, and not after it was removed.
+#[test]
+fn the_list_of_programs_changes_while_it_runs() {
+    let scratch = Scratch::new("io-apps");
+    if !has_probes("the_list_of_programs_changes_while_it_runs", &scratch) {
+        return;
+    }
+    // A copy with a name that no other test has.
+    let program = scratch.0.join("ticker15letters-and-more");
+    fs::copy("/bin/sh", &program).unwrap();
+    let mut ticker = Command::new(&program);
+    ticker.args(["-c", "while :; do echo tick > tick; sleep 0.01; done"]);
+    let mut ticker = ticker.current_dir(&scratch.0).spawn().expect("a shell");
+    let (mut child, mut operations) = start(&scratch, "no-such-program");
+    assert!(apps(&scratch, child.id(), &["ls"]).contains("no-such-program"));
+    apps(&scratch, child.id(), &["add", "ticker15letters-and-more"]);
+    let first = operations.next().expect("an operation");
+    assert_eq!(first["program"], "ticker15letters");
+    assert_eq!(first["pid"], ticker.id());
+    let tick = scratch.0.join("tick");
+    let is_write = |one: &Value| one["op"] == "write" && one["path"] == tick.to_str().unwrap();
+    assert!(operations.by_ref().take(50).any(|one| is_write(&one)));
+    let json = apps(&scratch, child.id(), &["--json", "set", "no-such-program"]);
+    let list: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(list["apps"], serde_json::json!(["no-such-program"]));
+    std::thread::sleep(Duration::from_millis(100));
+    interrupt(&mut child);
+    ticker.kill().unwrap();
+    ticker.wait().unwrap();
+    assert!(!Path::new(&format!("/run/blkkin/io/{}.sock", child.id())).exists());
+}
+
+#[test]
+fn what_cannot_be_recorded_is_refused() {
+    let scratch = Scratch::new("io-refused");
+    let check = |arguments: &[&str], status: i32, message: &str| {
+        let output = run(blkkin(&scratch.0).arg("io").args(arguments));
+        let err = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{err}");
+        assert!(err.contains(message), "{err}");
+    };
+    check(&[], 2, "no program is chosen");
+    check(&["--from", "x", "--app", "y"], 2, "cannot be used with");
+    check(&["apps", "ls", "--recording", "1"], 1, "no recording of process 1");
+    if !has_probes("what_cannot_be_recorded_is_refused", &scratch) {
+        return;
+    }
+    check(&["--pid", "4000000"], 1, "there is no process 4000000");
+    check(&["--buffer", "1T", "--app", "x"], 1, "more than");
+    check(&["--", "./no-such-command"], 127, "cannot run `./no-such-command`");
+    check(&["--", "sh", "-c", "exit 7"], 7, "");
+}
+
+/// Sums count what the operations show.
+#[test]
+fn sums_are_those_of_the_operations() {
+    let scratch = Scratch::new("io-sums");
+    if !has_probes("sums_are_those_of_the_operations", &scratch) {
+        return;
+    }
+    let dd = ["dd", "if=/dev/zero", "of=sums", "bs=4096", "count=50", "status=none"];
+    let output = run(blkkin(&scratch.0).args(["io", "--summary", "--json", "--"]).args(dd));
+    let sums = objects(&output);
+    let path = scratch.0.join("sums");
+    let is_write = |one: &&Value| one["op"] == "write" && one["path"] == path.to_str().unwrap();
+    let write = sums.iter().find(is_write).expect("the writes");
+    assert_eq!((&write["count"], &write["bytes"]), (&50.into(), &204_800.into()));
+    assert_eq!((&write["sequential"], &write["random"]), (&49.into(), &0.into()));
+    assert!(sums.iter().filter(|one| one["type"] == "operation").count() <= 10);
+    let table = run(blkkin(&scratch.0).args(["io", "--summary", "--"]).args(dd));
+    let table = text(&table.stdout);
+    assert!(table.lines().any(|line| line.contains("write") && line.contains("200")), "{table}");
+}
