@@ -14,7 +14,7 @@
 
 use crate::peers::Environment;
 use crate::test_counts::{Counts, pass_through};
-use crate::test_programs::{self, CARGO, MODELS, Results, TestProgram};
+use crate::test_programs::{self, CARGO, Load, MODELS, Results, TestProgram};
 use crate::tools::{Outcome, at, cargo, is_ci, target_dir, workspace_root};
 use crate::{peers, ui};
 use std::ffi::OsString;
@@ -78,7 +78,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
         }
         all_ended_well = status.success();
     }
-    results.add(test_programs::run_all("test", programs, |program| {
+    results.add(test_programs::run_all("test", Load::Mixed, programs, |program| {
         let mut command = match (&*program.kind, &*program.name) {
             (CARGO, MODELS) => test_programs::run_models_command(),
             (CARGO, _) => doc_tests_command(),

@@ -13,10 +13,28 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
-/// Maximum number of programs that run at the same time. Together they run at most half as many
-/// tests again as there are processors: tests wait for a third of their time, and more at the same
-/// time would delay tests with time limits.
+/// Maximum number of programs that run at the same time.
 const RUNNING_MAX: usize = 4;
+
+/// Number of tests that run at the same time. More would delay tests with time limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Load {
+    /// Half as many again as there are processors: all tests together wait for a third of their
+    /// time.
+    Mixed,
+    /// Twice as many as there are processors: those that compute for long are not among the tests.
+    MostlyWaiting,
+}
+
+impl Load {
+    fn tests_at_once(self) -> usize {
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        match self {
+            Load::Mixed => processors + processors / 2,
+            Load::MostlyWaiting => 2 * processors,
+        }
+    }
+}
 
 /// Time limit of one test program, in seconds. A program that hangs counts as failed.
 const SECONDS_MAX: &str = "1200";
@@ -32,16 +50,23 @@ pub(crate) const CARGO: &str = "cargo";
 
 /// Test programs that last longest, as package and name, the longest first. They start before all
 /// other programs, so that none of them is alone at the end.
-const LONGEST: [(&str, &str); 9] = [
+const LONGEST: [(&str, &str); 16] = [
+    ("blkkin-ring", MODELS),
     ("blkkin-lake", "conformance"),
     ("blkkin", "memory"),
     ("blkkin", "promises"),
-    ("blkkin-capi", "programs"),
     ("blkkin-server", "stored"),
-    ("blkkin-ring", MODELS),
+    ("blkkin-capi", "programs"),
     ("blkkin", "zipkin"),
     ("xtask", "xtask"),
     ("blkkin-deliver", "deliver"),
+    ("blkkin-sql", "questions"),
+    ("blkkin-scribed", "stored"),
+    ("blkkin-journal", "kill"),
+    ("blkkin", "recording"),
+    ("blkkin", "demo"),
+    ("blkkin-agent", "successors"),
+    ("blkkin", "lttng"),
 ];
 
 /// A test program that cargo has built.
@@ -151,6 +176,7 @@ pub(crate) fn package_of(folder: &Path) -> Option<String> {
 /// folder of the outputs below `target/test-logs`.
 pub(crate) fn run_all(
     chore: &str,
+    load: Load,
     mut programs: Vec<TestProgram>,
     command_of: impl Fn(&TestProgram) -> Command + Sync,
 ) -> Result<Results, String> {
@@ -162,8 +188,7 @@ pub(crate) fn run_all(
         let size = fs::metadata(&program.path).map_or(0, |file| file.len());
         (LONGEST.iter().position(|long| *long == this).unwrap_or(LONGEST.len()), Reverse(size))
     });
-    let processors = thread::available_parallelism().map_or(1, usize::from);
-    let tests = processors + processors / 2;
+    let tests = load.tests_at_once();
     let running = tests.min(RUNNING_MAX);
     let test_threads = tests / running;
     let next = AtomicUsize::new(0);

@@ -8,7 +8,7 @@
 
 use crate::peers;
 use crate::test_counts::Counts;
-use crate::test_programs::{self, Results};
+use crate::test_programs::{self, Load, Results};
 use crate::tools::{Outcome, is_ci, target_dir, workspace_root};
 use nix::unistd::{User, geteuid};
 use std::collections::BTreeSet;
@@ -114,7 +114,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
         });
     }
     let Results { counts, failed, .. } =
-        test_programs::run_all("unprivileged", programs, |program| {
+        test_programs::run_all("unprivileged", Load::MostlyWaiting, programs, |program| {
             let mut command = place.command(&user, &program.path);
             command.env("BLKKIN_PEERS", &peers);
             command
