@@ -46,7 +46,7 @@ const MODELLED: [&str; 1] = ["blkkin-ring"];
 pub(crate) const MODELS: &str = "models";
 
 /// Kind of programs that are cargo itself, which builds and runs tests.
-pub(crate) const CARGO: &str = "cargo";
+pub(crate) const CARGO: &str = "run by cargo";
 
 /// Test programs that last longest, as package and name, the longest first. They start before all
 /// other programs, so that none of them is alone at the end.
