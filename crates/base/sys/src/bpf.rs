@@ -25,6 +25,8 @@ const MAP_ARRAY: u32 = 2;
 const MAP_RING_BUFFER: u32 = 27;
 /// The map's values can be mapped into this process.
 const MMAPABLE: u32 = 1 << 10;
+/// Program for the record of a tracepoint.
+const PROGRAM_TRACEPOINT: u32 = 5;
 /// Program for functions and tracepoints whose arguments have types.
 const PROGRAM_TRACING: u32 = 26;
 /// Attachment of a tracing program to a raw tracepoint.
@@ -249,7 +251,21 @@ fn page_size() -> usize {
 
 /// Program that the kernel has accepted.
 #[derive(Debug)]
-pub struct Program(OwnedFd);
+pub struct Program {
+    descriptor: OwnedFd,
+    place: AttachPoint,
+}
+
+/// AttachPoint in the kernel where a program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttachPoint {
+    /// Raw tracepoint whose type has this number in the kernel's BTF. The program gets the
+    /// tracepoint's arguments.
+    RawTracepoint(u32),
+    /// Tracepoint with this number in the tracing file system. The program gets the record that
+    /// its format describes.
+    Tracepoint(u32),
+}
 
 /// Attachment of a program to a tracepoint. The program runs until this value is dropped.
 #[derive(Debug)]
@@ -266,27 +282,28 @@ pub struct LoadError {
 }
 
 impl Program {
-    /// Loads a program for the raw tracepoint whose type has the number `type_id` in the kernel's
-    /// BTF.
-    pub fn load(name: &str, code: &[u64], type_id: u32) -> Result<Program, LoadError> {
+    /// Loads a program for a place.
+    pub fn load(name: &str, code: &[u64], place: AttachPoint) -> Result<Program, LoadError> {
         let count = u32::try_from(code.len()).unwrap_or(u32::MAX);
         let attribute = || {
-            Attribute::new()
-                .u32(0, PROGRAM_TRACING)
-                .u32(4, count)
-                .address(8, code)
-                .address(16, LICENCE)
-                .name(48, name)
-                .u32(68, ATTACH_RAW_TRACEPOINT)
-                .u32(108, type_id)
+            let attribute =
+                Attribute::new().u32(4, count).address(8, code).address(16, LICENCE).name(48, name);
+            match place {
+                AttachPoint::RawTracepoint(type_id) => attribute
+                    .u32(0, PROGRAM_TRACING)
+                    .u32(68, ATTACH_RAW_TRACEPOINT)
+                    .u32(108, type_id),
+                AttachPoint::Tracepoint(_) => attribute.u32(0, PROGRAM_TRACEPOINT),
+            }
         };
+        let loaded = |descriptor| Program { descriptor: own(descriptor), place };
         if let Ok(descriptor) = bpf(Command::ProgramLoad, &mut attribute()) {
-            return Ok(Program(own(descriptor)));
+            return Ok(loaded(descriptor));
         }
         // Again with the log, which takes the kernel much longer.
         let mut log = vec![0; LOG_SIZE];
         match bpf(Command::ProgramLoad, &mut attribute().log(&mut log)) {
-            Ok(descriptor) => Ok(Program(own(descriptor))),
+            Ok(descriptor) => Ok(loaded(descriptor)),
             Err(error) => {
                 let size = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
                 let log = String::from_utf8_lossy(&log[..size]).into_owned();
@@ -295,9 +312,75 @@ impl Program {
         }
     }
 
-    /// Attaches the program to its tracepoint.
+    /// Attaches the program to its place.
     pub fn attach(&self) -> io::Result<Link> {
-        let mut attribute = Attribute::new().descriptor(8, self.0.as_fd());
-        bpf(Command::RawTracepointOpen, &mut attribute).map(|fd| Link(own(fd)))
+        match self.place {
+            AttachPoint::RawTracepoint(_) => {
+                let mut attribute = Attribute::new().descriptor(8, self.descriptor.as_fd());
+                bpf(Command::RawTracepointOpen, &mut attribute).map(|fd| Link(own(fd)))
+            }
+            AttachPoint::Tracepoint(id) => {
+                let event = PerfEvent { kind: PERF_TRACEPOINT, config: id.into() }.open()?;
+                set_program(event.as_fd(), self.descriptor.as_fd())?;
+                Ok(Link(event))
+            }
+        }
     }
+}
+
+/// Type of the performance events that are tracepoints.
+const PERF_TRACEPOINT: u32 = 2;
+/// Size of the first published version of `struct perf_event_attr` that has all fields used here.
+const PERF_ATTRIBUTE_SIZE: usize = 72;
+const PERF_SAMPLE_RAW: u64 = 1 << 10;
+const PERF_FLAG_CLOSE_ON_EXEC: libc::c_ulong = 8;
+const PERF_SET_BPF: libc::c_ulong = 0x4004_2408;
+const PERF_ENABLE: libc::c_ulong = 0x2400;
+
+/// Performance event that runs a program. Although it is opened for one processor, the kernel runs
+/// its program on all.
+struct PerfEvent {
+    kind: u32,
+    config: u64,
+}
+
+impl PerfEvent {
+    fn open(&self) -> io::Result<OwnedFd> {
+        let mut attribute = [0u64; PERF_ATTRIBUTE_SIZE / 8];
+        attribute[0] = u64::from(self.kind) | (PERF_ATTRIBUTE_SIZE as u64) << 32;
+        attribute[1] = self.config;
+        // One event a sample, as the kernel demands for tracepoints.
+        attribute[2] = 1;
+        attribute[3] = PERF_SAMPLE_RAW;
+        let (any_process, processor, no_group) = (-1, 0, -1);
+        // SAFETY: the attribute has the size that it tells.
+        #[expect(unsafe_code)]
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_perf_event_open,
+                attribute.as_ptr(),
+                any_process,
+                processor,
+                no_group,
+                PERF_FLAG_CLOSE_ON_EXEC,
+            )
+        };
+        match i32::try_from(result) {
+            Ok(descriptor) if descriptor >= 0 => Ok(own(descriptor)),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+/// Makes a performance event run a program.
+fn set_program(event: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
+    for (request, argument) in [(PERF_SET_BPF, program.as_raw_fd()), (PERF_ENABLE, 0)] {
+        // SAFETY: both requests take a number.
+        #[expect(unsafe_code)]
+        let result = unsafe { libc::ioctl(event.as_raw_fd(), request, argument) };
+        if result < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
 }

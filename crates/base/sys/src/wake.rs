@@ -75,7 +75,8 @@ impl Waker {
         let is_woken = self.file.is_some()
             && file_of(fd) == self.file
             && errno::preserve(|| unsafe {
-                libc::write(fd, (&raw const one).cast(), size_of_val(&one)) == 8
+                // The C library's `write` is a cancellation point, and may be interposed.
+                libc::syscall(libc::SYS_write, fd, &raw const one, size_of_val(&one)) == 8
                     // The counter is full, so its reader is awake or will be woken.
                     || *libc::__errno_location() == libc::EAGAIN
             });

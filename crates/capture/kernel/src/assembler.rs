@@ -76,6 +76,7 @@ pub(crate) enum Helper {
     GetCurrentPidTgid = 14,
     GetCurrentComm = 16,
     ProbeReadUser = 112,
+    ProbeReadKernel = 113,
     ProbeReadUserStr = 114,
     ProbeReadKernelStr = 115,
     RingbufOutput = 130,

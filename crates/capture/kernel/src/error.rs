@@ -21,23 +21,21 @@ pub enum Error {
     },
     /// The kernel's tracepoints cannot be read.
     Tracepoints(TraceFsError),
-    /// The kernel has no system call of this name.
-    UnknownCall(String),
     /// A map cannot be created or changed.
     Map(&'static str, io::Error),
     /// A program has a jump that is too long: too many system calls were asked for.
-    TooLong(&'static str),
+    TooLong(String),
     /// The kernel has not accepted a program.
     Load {
         /// Name of the program.
-        program: &'static str,
+        program: String,
         /// Error of the system call.
         error: io::Error,
         /// The kernel's explanation; may be empty or long.
         log: String,
     },
     /// A program cannot be attached.
-    Attach(&'static str, io::Error),
+    Attach(String, io::Error),
 }
 
 impl Error {
@@ -66,7 +64,6 @@ impl fmt::Display for Error {
                 write!(f, "this kernel has `{path}` too far from the start of `{structure}`")
             }
             Error::Tracepoints(error) => error.fmt(f),
-            Error::UnknownCall(name) => write!(f, "this kernel has no system call `{name}`"),
             Error::TooLong(program) => {
                 write!(f, "the program `{program}` is too long; record fewer system calls")
             }

@@ -2,11 +2,11 @@
 //! crate `blkkin-ring`, which the same reader reads.
 //!
 //! Probes are made at run time ([`Recorder`]): `assembler` makes eBPF, `ring_code` the part that
-//! writes into rings, `chosen` the part that knows the processes to record, `syscall_code` and
-//! `process_code` the programs. Places of fields in the kernel's structures come from its types
-//! ([`Btf`]), the arguments of system calls from its tracing file system ([`TraceFs`]). Both are
-//! treated as hostile: memory is bounded by the size of the file, and errors name the place and
-//! what was expected there.
+//! writes into rings, `chosen` the part that knows the processes to record; `syscall_code`,
+//! `process_code` and `record_code` (tracepoints) make the programs. Places of fields in the
+//! kernel's structures come from its types ([`Btf`]), the arguments of system calls and the fields
+//! of tracepoints from its tracing file system ([`TraceFs`]). Both are treated as hostile: memory
+//! is bounded by the size of the file, and errors name the place and what was expected there.
 
 mod assembler;
 mod btf;
@@ -16,6 +16,8 @@ mod error;
 mod event_format;
 mod frame;
 mod process_code;
+mod record_code;
+mod record_type;
 mod recorder;
 mod ring_code;
 pub mod state;

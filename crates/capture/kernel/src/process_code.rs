@@ -11,6 +11,9 @@ use crate::frame::{FIXED_SIZE, NAME, PROCESS, SCRATCH, begin_event, offset};
 use crate::ring_code::RingCode;
 use blkkin_control::{EventType, Field, FieldKind, Level, Width};
 
+/// Number of types of events.
+pub(crate) const PROCESS_EVENTS: usize = 3;
+
 /// Ids of the events of processes, after those of system calls.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProcessIds {
@@ -19,7 +22,7 @@ pub(crate) struct ProcessIds {
 
 impl ProcessIds {
     /// Returns the descriptions of the events.
-    pub(crate) fn event_types(self) -> [EventType; 3] {
+    pub(crate) fn event_types(self) -> [EventType; PROCESS_EVENTS] {
         let unsigned = || FieldKind::Unsigned { width: Width::Bits32, hex: false };
         let signed = FieldKind::Signed { width: Width::Bits32, hex: false };
         let of = |index: u16, name: &str, fields: Vec<(&str, FieldKind)>| EventType {

@@ -5,14 +5,16 @@ use crate::btf::Btf;
 use crate::call_type::CallType;
 use crate::chosen::ChosenProcesses;
 use crate::error::Error;
-use crate::process_code::{ProcessCode, ProcessIds, ProcessPlaces};
+use crate::event_format::EventFormat;
+use crate::process_code::{PROCESS_EVENTS, ProcessCode, ProcessIds, ProcessPlaces};
+use crate::record_code::RecordCode;
+use crate::record_type::RecordType;
 use crate::ring_code::{RingCode, SHARED_RINGS};
 use crate::syscall_code::{self, BEGIN_TIMES_SIZE, ExitCode, SyscallPlaces};
-use crate::tracefs::TraceFs;
+use crate::tracefs::SystemCall;
 use blkkin_control::EventType;
 use blkkin_ring::{Cells, Clock, Mode, Reader, Shape, TakeOutcome};
-use blkkin_sys::bpf::{KernelWaker, Link, Map, Program};
-use std::collections::BTreeSet;
+use blkkin_sys::bpf::{AttachPoint, KernelWaker, Link, Map, Program};
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -34,8 +36,10 @@ const DETACH_TIME: Duration = Duration::from_millis(2);
 /// Events to record, and where they go.
 #[derive(Clone, Debug)]
 pub struct Selection {
-    /// Names of system calls.
-    pub calls: BTreeSet<String>,
+    /// System calls of the chosen processes.
+    pub calls: Vec<SystemCall>,
+    /// Tracepoints, of all processes and of interrupts: subsystem and format.
+    pub tracepoints: Vec<(String, EventFormat)>,
     /// Size of a ring in bytes, a power of two; `None` for the default. There is a ring for each
     /// processor, and a few more.
     pub ring_size: Option<usize>,
@@ -65,13 +69,16 @@ impl Recorder {
         selection: &Selection,
         chosen: &ChosenProcesses,
         btf: &Btf,
-        tracefs: &TraceFs,
     ) -> Result<Recorder, Error> {
         if cfg!(not(target_arch = "x86_64")) {
             return Err(Error::Processor);
         }
-        let calls = call_types(selection, tracefs)?;
+        let calls = call_types(selection);
         let ids = ProcessIds { first: calls.len() as u16 };
+        let first = ids.first + PROCESS_EVENTS as u16;
+        let records = selection.tracepoints.iter().zip(first..);
+        let records = records.map(|((group, format), id)| RecordType::new(group, format, id));
+        let records: Vec<RecordType> = records.collect();
         let shape = shape_of(selection)?;
         let map = |name: &'static str| move |error| Error::Map(name, error);
         let block = Map::block("blkkin_rings", shape.memory_size() + SLACK);
@@ -97,18 +104,34 @@ impl Recorder {
         let process =
             ProcessCode { rings, chosen: chosen.code(), places: ProcessPlaces::of(btf)?, ids };
         // Processes first, so that no call of a process is recorded before its choice.
-        let programs = [
+        let mut programs = vec![
             ("sched_process_fork", process.fork()),
             ("sched_process_exec", process.exec()),
             ("sched_process_exit", process.exit()),
-            ("sys_exit", exit.program()),
-            ("sys_enter", syscall_code::entry(chosen.code(), begins)),
         ];
-        let links = programs.into_iter().map(|(name, code)| attach(btf, name, code));
-        let links = links.collect::<Result<_, _>>()?;
+        // Without these tracepoints, system calls of all processes take the kernel's faster path.
+        if !calls.is_empty() {
+            programs.push(("sys_exit", exit.program()));
+            programs.push(("sys_enter", syscall_code::entry(chosen.code(), begins)));
+        }
+        let mut links = Vec::new();
+        for (name, code) in programs {
+            let type_id = btf.raw_tracepoint(name)?.type_id;
+            links.push(attach(name, code, AttachPoint::RawTracepoint(type_id))?);
+        }
+        let record_code = RecordCode { rings, chosen: None };
+        for record in &records {
+            let code = record_code.program(record);
+            links.push(attach(&record.name, code, AttachPoint::Tracepoint(record.number))?);
+        }
         let reader = |ring| Reader::new(&shape, ring, Clock::Monotonic);
         let readers = (0..shape.rings).map(reader).collect();
-        let event_types = calls.iter().map(CallType::event_type).chain(ids.event_types()).collect();
+        let event_types = calls
+            .iter()
+            .map(CallType::event_type)
+            .chain(ids.event_types())
+            .chain(records.iter().map(RecordType::event_type))
+            .collect();
         let _maps = [block, begin_times];
         Ok(Recorder { links, cells, shape, readers, waker, event_types, _maps })
     }
@@ -199,17 +222,11 @@ const FREE_TRIES: usize = 10_000;
 const SETTLE_TIME: Duration = Duration::from_millis(1);
 
 /// Returns the types of the selected calls in the order of their numbers.
-fn call_types(selection: &Selection, tracefs: &TraceFs) -> Result<Vec<CallType>, Error> {
-    let mut known = tracefs.system_calls()?;
-    for name in &selection.calls {
-        if !known.iter().any(|call| call.name == *name) {
-            return Err(Error::UnknownCall(name.clone()));
-        }
-    }
-    known.retain(|call| selection.calls.contains(&call.name));
-    known.sort_by_key(|call| call.number);
-    let types = known.iter().enumerate();
-    Ok(types.map(|(id, call)| CallType::new(call, id as u16)).collect())
+fn call_types(selection: &Selection) -> Vec<CallType> {
+    let mut calls: Vec<&SystemCall> = selection.calls.iter().collect();
+    calls.sort_by_key(|call| call.number);
+    calls.dedup_by_key(|call| call.number);
+    calls.into_iter().zip(0..).map(|(call, id)| CallType::new(call, id)).collect()
 }
 
 /// Returns the shape of the rings for all processors that the machine may have.
@@ -256,14 +273,14 @@ fn possible_processors() -> io::Result<usize> {
     count.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
 }
 
-fn attach(btf: &Btf, tracepoint: &'static str, code: Assembler) -> Result<Link, Error> {
-    let type_id = btf.raw_tracepoint(tracepoint)?.type_id;
-    let code = code.assemble().ok_or(Error::TooLong(tracepoint))?;
-    let program = Program::load(tracepoint, &code, type_id);
-    let program = program.map_err(|failure| Error::Load {
-        program: tracepoint,
+/// Loads a program and attaches it.
+fn attach(name: &str, code: Assembler, place: AttachPoint) -> Result<Link, Error> {
+    let program = || name.to_owned();
+    let code = code.assemble().ok_or_else(|| Error::TooLong(program()))?;
+    let loaded = Program::load(name, &code, place).map_err(|failure| Error::Load {
+        program: program(),
         error: failure.error,
         log: failure.log,
     })?;
-    program.attach().map_err(|error| Error::Attach(tracepoint, error))
+    loaded.attach().map_err(|error| Error::Attach(program(), error))
 }

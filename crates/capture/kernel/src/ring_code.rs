@@ -346,10 +346,16 @@ impl FieldWriter {
         code.alu(Alu::Add, POSITION, R0);
     }
 
-    /// Writes bytes with their number before them, from the program's address in `R3`. The number
-    /// is in `R2`; at most `size_max` bytes are written. `slot` is a free slot of the frame. Bytes
-    /// that cannot be read are left out.
-    pub(crate) fn bytes(&mut self, code: &mut Assembler, size_max: usize, slot: Address) {
+    /// Writes bytes with their number before them, from the address in `R3`. The number is in `R2`;
+    /// at most `size_max` bytes are written. `helper` reads memory of a program or of the kernel.
+    /// `slot` is a free slot of the frame. Bytes that cannot be read are left out.
+    pub(crate) fn bytes(
+        &mut self,
+        code: &mut Assembler,
+        size_max: usize,
+        helper: Helper,
+        slot: Address,
+    ) {
         let (is_bounded, is_read) = (code.label(), code.label());
         let length = Address(EVENT, self.offset as i16);
         self.offset += 4;
@@ -360,7 +366,7 @@ impl FieldWriter {
         code.store(Size::Bits32, length, R2);
         code.copy(R1, EVENT);
         code.alu_number(Alu::Add, R1, self.offset as i32);
-        code.call(Helper::ProbeReadUser);
+        code.call(helper);
         code.load(Size::Bits64, R1, slot);
         code.jump_if_number(If::Equal, R0, 0, is_read);
         code.store_number(Size::Bits32, length, 0);
@@ -368,5 +374,15 @@ impl FieldWriter {
         code.set(is_read);
         code.alu(Alu::Add, EVENT, R1);
         code.alu(Alu::Add, POSITION, R1);
+    }
+
+    /// Writes an array of `size` bytes, from the kernel's address in `R3`. An array that cannot be
+    /// read is all zeros.
+    pub(crate) fn array(&mut self, code: &mut Assembler, size: usize) {
+        code.copy(R1, EVENT);
+        code.alu_number(Alu::Add, R1, self.offset as i32);
+        code.number(R2, size as u64);
+        code.call(Helper::ProbeReadKernel);
+        self.offset += size;
     }
 }

@@ -151,12 +151,12 @@ impl ExitCode<'_> {
                 ArgumentKind::SocketAddress { size } => {
                     code.load(Size::Bits32, R2, Address(R6, self.places.arguments[size]));
                     code.load(Size::Bits64, R3, Address(R6, register));
-                    fields.bytes(code, ADDRESS_SIZE_MAX, SCRATCH);
+                    fields.bytes(code, ADDRESS_SIZE_MAX, Helper::ProbeReadUser, SCRATCH);
                 }
                 ArgumentKind::ReturnedSocketAddress { size } => {
                     self.load_returned_size(code, self.places.arguments[size]);
                     code.load(Size::Bits64, R3, Address(R6, register));
-                    fields.bytes(code, ADDRESS_SIZE_MAX, SCRATCH);
+                    fields.bytes(code, ADDRESS_SIZE_MAX, Helper::ProbeReadUser, SCRATCH);
                 }
                 ArgumentKind::ReturnedDescriptors => {
                     self.load_returned_descriptors(code, register);

@@ -227,6 +227,20 @@ impl TraceFs {
             .map_err(|error| TraceFsError::Format { path: self.absolute(&path), error })
     }
 
+    /// Returns a system call with its arguments, by the name of its tracepoint; `None` if the
+    /// kernel lacks it, or [`system_calls`] does not list it.
+    pub fn system_call(&self, name: &str) -> Result<Option<SystemCall>, TraceFsError> {
+        let Some(number) = system_calls::number(name) else { return Ok(None) };
+        match self.format("syscalls", &format!("{ENTRY_PREFIX}{name}")) {
+            Ok(format) => {
+                let arguments = arguments(&format);
+                Ok(Some(SystemCall { name: name.to_owned(), number, arguments }))
+            }
+            Err(TraceFsError::NoEvent { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Returns the system calls with their arguments, in the order of their numbers. Calls that
     /// [`system_calls`] does not list are left out.
     pub fn system_calls(&self) -> Result<Vec<SystemCall>, TraceFsError> {

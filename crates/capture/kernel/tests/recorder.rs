@@ -1,7 +1,7 @@
 //! Recordings by the kernel of this machine: the programs are accepted, and the events are those of
 //! the chosen processes.
 
-use blkkin_control::{EventType, FieldKind};
+use blkkin_control::{EventType, FieldKind, Scalar};
 use blkkin_kernel::{Btf, ChosenProcesses, Error, Recorder, Selection, TraceFs, kernel_name};
 use blkkin_ring::{TakeOutcome, packet};
 use blkkin_sys::testing::skip;
@@ -16,12 +16,30 @@ const UUID: [u8; 16] = *b"0123456789abcdef";
 
 /// Attaches a recorder; `None`, with a message, if this machine or user does not permit it.
 fn recorder(test: &str, calls: &[&str]) -> Option<(Recorder, ChosenProcesses)> {
+    recorder_of(test, calls, &[])
+}
+
+/// Attaches a recorder that also records tracepoints of all processes.
+fn recorder_of(
+    test: &str,
+    calls: &[&str],
+    tracepoints: &[(&str, &str)],
+) -> Option<(Recorder, ChosenProcesses)> {
     let attach = || -> Result<_, Error> {
-        let calls = calls.iter().map(|name| (*name).to_owned()).collect();
-        let selection = Selection { calls, ring_size: None, uuid: UUID, stream: 0 };
+        let tracefs = TraceFs::open()?;
+        let call = |name: &&str| Ok(tracefs.system_call(name)?.expect("a call of this kernel"));
+        let tracepoint = |(group, event): &(&str, &str)| {
+            Ok(((*group).to_owned(), tracefs.format(group, event)?))
+        };
+        let selection = Selection {
+            calls: calls.iter().map(call).collect::<Result<_, Error>>()?,
+            tracepoints: tracepoints.iter().map(tracepoint).collect::<Result<_, Error>>()?,
+            ring_size: None,
+            uuid: UUID,
+            stream: 0,
+        };
         let chosen = ChosenProcesses::new()?;
-        let recorder =
-            Recorder::attach(&selection, &chosen, &Btf::of_kernel()?, &TraceFs::open()?)?;
+        let recorder = Recorder::attach(&selection, &chosen, &Btf::of_kernel()?)?;
         Ok((recorder, chosen))
     };
     match attach() {
@@ -84,6 +102,8 @@ fn decode(types: &[EventType], mut bytes: &[u8], events: &mut Vec<Event>) {
             let value = match field.kind {
                 FieldKind::Unsigned { width, .. } | FieldKind::Signed { width, .. } => {
                     Value::Number(match width.bytes() {
+                        1 => i8::from_le_bytes(take(&mut bytes)).into(),
+                        2 => i16::from_le_bytes(take(&mut bytes)).into(),
                         4 => i32::from_le_bytes(take(&mut bytes)).into(),
                         _ => i64::from_le_bytes(take(&mut bytes)),
                     })
@@ -96,6 +116,17 @@ fn decode(types: &[EventType], mut bytes: &[u8], events: &mut Vec<Event>) {
                 }
                 FieldKind::Bytes => {
                     let size = u32::from_le_bytes(take(&mut bytes)) as usize;
+                    let (value, rest) = bytes.split_at(size);
+                    bytes = rest;
+                    Value::Bytes(value.to_vec())
+                }
+                FieldKind::Array { of, count } => {
+                    let size = match of {
+                        Scalar::Unsigned { width, .. } | Scalar::Signed { width, .. } => {
+                            width.bytes() * count as usize
+                        }
+                        other => panic!("{other:?}"),
+                    };
                     let (value, rest) = bytes.split_at(size);
                     bytes = rest;
                     Value::Bytes(value.to_vec())
@@ -250,16 +281,29 @@ fn each_event_is_recorded_or_counted() {
     assert!(events + lost >= CALLS, "{events} recorded, {lost} lost");
 }
 
-/// A call that the kernel lacks is refused by name.
+/// Tracepoints are recorded with all their fields, texts and dynamic arrays included.
 #[test]
-fn an_unknown_call_is_refused() {
-    let Ok(tracefs) = TraceFs::open() else { return };
-    let Ok(btf) = Btf::of_kernel() else { return };
-    let Ok(chosen) = ChosenProcesses::new() else { return };
-    let calls = BTreeSet::from(["opennat".to_owned()]);
-    let selection = Selection { calls, ring_size: None, uuid: UUID, stream: 0 };
-    match Recorder::attach(&selection, &chosen, &btf, &tracefs) {
-        Err(Error::UnknownCall(name)) => assert_eq!(name, "opennat"),
-        other => panic!("{other:?}"),
-    }
+fn tracepoints_are_recorded_with_their_fields() {
+    const TRACEPOINTS: [(&str, &str); 4] = [
+        ("sched", "sched_process_exec"),
+        ("sched", "sched_process_fork"),
+        ("sched", "sched_switch"),
+        ("task", "task_rename"),
+    ];
+    let test = "tracepoints_are_recorded_with_their_fields";
+    let Some((mut recorder, _chosen)) = recorder_of(test, &[], &TRACEPOINTS) else { return };
+    let mut child = Command::new("cat").arg("/dev/null").spawn().expect("cat");
+    let pid = i64::from(child.id());
+    child.wait().unwrap();
+    recorder.stop();
+    let events = drain(&mut recorder);
+    let named = |name: &'static str| events.iter().filter(move |event| event.name == name);
+    let exec = named("sched:sched_process_exec").find(|event| event.number("pid") == pid);
+    assert!(exec.expect("an exec").text("filename").ends_with("/cat"));
+    assert!(named("sched:sched_process_fork").any(|event| event.number("child_pid") == pid));
+    let mut renames = named("task:task_rename").filter(|event| event.pid == child.id());
+    assert!(renames.any(|event| event.text("newcomm") == "cat"));
+    let is_switch =
+        |event: &Event| event.number("prev_pid") == pid && event.text("prev_comm") == "cat";
+    assert!(named("sched:sched_switch").any(is_switch));
 }

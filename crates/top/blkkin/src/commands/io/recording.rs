@@ -7,11 +7,10 @@ use crate::exit::Error;
 use blkkin_agent::KernelTrace;
 use blkkin_control::EventType;
 use blkkin_kernel::state::{self, StateStream, StateWriter};
-use blkkin_kernel::{Btf, ChosenProcesses, Recorder, Selection, TraceFs, kernel_name};
+use blkkin_kernel::{Btf, ChosenProcesses, Recorder, Selection, SystemCall, TraceFs, kernel_name};
 use blkkin_reader::{LiveTrace, Source};
 use blkkin_ring::TakeOutcome;
 use parking_lot::{Condvar, Mutex};
-use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -98,23 +97,23 @@ pub(super) struct Recording {
 impl Recording {
     /// Attaches the probes and starts the thread. No program is chosen yet.
     pub(super) fn start(args: &Args) -> Result<(Recording, Handle), Error> {
+        let tracefs = TraceFs::open().map_err(|error| attach_error(error.into()))?;
         let selection = Selection {
-            calls: blkkin_io::call_names().map(str::to_owned).collect(),
+            calls: known_calls(&tracefs)?,
+            tracepoints: Vec::new(),
             ring_size: args.buffer.map(|size| usize::try_from(size).unwrap_or(usize::MAX / 2)),
             uuid: uuid(),
             stream: 0,
         };
         let chosen = ChosenProcesses::new().map_err(attach_error)?;
         let btf = Btf::of_kernel().map_err(|error| attach_error(error.into()))?;
-        let tracefs = TraceFs::open().map_err(|error| attach_error(error.into()))?;
-        let known = known_calls(selection, &tracefs)?;
-        let recorder = Recorder::attach(&known, &chosen, &btf, &tracefs).map_err(attach_error)?;
+        let recorder = Recorder::attach(&selection, &chosen, &btf).map_err(attach_error)?;
         let first = recorder.event_types().len() as u16;
         let mut events: Vec<EventType> = recorder.event_types().to_vec();
         events.extend(state::event_types(first));
         let origin_ns = origin_ns();
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let trace = KernelTrace { uuid: known.uuid, origin_ns, host: &host, events: &events };
+        let trace = KernelTrace { uuid: selection.uuid, origin_ns, host: &host, events: &events };
         let metadata = trace
             .metadata()
             .ok_or_else(|| Error::failed("the kernel's names of arguments cannot be recorded"))?;
@@ -127,7 +126,7 @@ impl Recording {
             None => None,
         };
         let ring = recorder.ring_count() as u32;
-        let stream = StateStream { uuid: known.uuid, stream: known.stream, ring, first };
+        let stream = StateStream { uuid: selection.uuid, stream: selection.stream, ring, first };
         let (waker, woken) = UnixStream::pair().map_err(memory_error)?;
         for end in [&waker, &woken] {
             end.set_nonblocking(true).map_err(memory_error)?;
@@ -211,12 +210,10 @@ fn live_trace(metadata: &str) -> io::Result<LiveTrace> {
     Ok(live)
 }
 
-/// Removes the calls that this kernel lacks: older kernels do not have all of them.
-fn known_calls(mut selection: Selection, tracefs: &TraceFs) -> Result<Selection, Error> {
-    let calls = tracefs.system_calls().map_err(|error| attach_error(error.into()))?;
-    let known: BTreeSet<&str> = calls.iter().map(|call| &*call.name).collect();
-    selection.calls.retain(|name| known.contains(&**name));
-    Ok(selection)
+/// Returns the calls of this kernel that are operations: older kernels do not have all of them.
+fn known_calls(tracefs: &TraceFs) -> Result<Vec<SystemCall>, Error> {
+    let calls = blkkin_io::call_names().filter_map(|name| tracefs.system_call(name).transpose());
+    calls.collect::<Result<_, _>>().map_err(|error| attach_error(error.into()))
 }
 
 fn uuid() -> [u8; 16] {

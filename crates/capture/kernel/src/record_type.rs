@@ -1,0 +1,226 @@
+//! Event types of tracepoints: how each field of the kernel's record is recorded, by the format
+//! that the tracing file system shows.
+
+use crate::event_format::{EventFormat, FieldKind as Form, FormatField};
+use blkkin_control::{EventType, Field, FieldKind, Level, Scalar, Width};
+
+/// Maximum size of a text in an event, with its NUL.
+pub(crate) const TEXT_SIZE_MAX: usize = 4096;
+/// Maximum size of a dynamic array that is no text, in bytes.
+pub(crate) const BYTES_SIZE_MAX: usize = 1024;
+/// Maximum size of a structure or of an array with a fixed number of elements, in bytes.
+const ARRAY_SIZE_MAX: usize = 256;
+/// Size of the part of the record that programs cannot read: the common fields.
+const HIDDEN_SIZE: u32 = 8;
+
+/// Way in which a field of a record is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RecordKind {
+    Integer {
+        bytes: usize,
+        is_signed: bool,
+        is_hex: bool,
+    },
+    /// Text in an array of this size.
+    Text {
+        size: usize,
+    },
+    /// Array of integers, or the bytes of a structure.
+    Array {
+        element: usize,
+        is_signed: bool,
+        count: usize,
+    },
+    /// Text whose place is in the field. `base` is the offset that the place counts from.
+    DynamicText {
+        base: u32,
+    },
+    /// Bytes whose place is in the field, as for texts.
+    DynamicBytes {
+        base: u32,
+    },
+}
+
+impl RecordKind {
+    /// Returns the kind for a field; `None` if it is not recorded: it is empty, too large, or in
+    /// the hidden part.
+    fn of(field: &FormatField) -> Option<RecordKind> {
+        if field.offset < HIDDEN_SIZE {
+            return None;
+        }
+        let is_text = field.type_text.trim_start_matches("const ") == "char";
+        let size = field.size as usize;
+        let is_aligned = |bytes: usize| (field.offset as usize).is_multiple_of(bytes);
+        let base = match field.kind {
+            Form::DynamicArray => 0,
+            Form::RelativeDynamicArray => field.offset + 4,
+            Form::FlexibleArray => return None,
+            Form::Array(_) if is_text && (1..=TEXT_SIZE_MAX).contains(&size) => {
+                return Some(RecordKind::Text { size });
+            }
+            Form::Plain if matches!(size, 1 | 2 | 4 | 8) && is_aligned(size) => {
+                let is_hex = field.type_text.contains('*');
+                let is_signed = field.is_signed && !is_hex;
+                return Some(RecordKind::Integer { bytes: size, is_signed, is_hex });
+            }
+            Form::Plain | Form::Array(_) => {
+                let count = if let Form::Array(count) = field.kind { count as usize } else { 0 };
+                let element = size
+                    .checked_div(count)
+                    .filter(|element| matches!(element, 1 | 2 | 4 | 8) && element * count == size);
+                let (element, count) = element.map_or((1, size), |element| (element, count));
+                let is_signed = field.is_signed;
+                let is_recorded = (1..=ARRAY_SIZE_MAX).contains(&size);
+                return is_recorded.then_some(RecordKind::Array { element, is_signed, count });
+            }
+        };
+        is_aligned(4).then_some(match is_text {
+            true => RecordKind::DynamicText { base },
+            false => RecordKind::DynamicBytes { base },
+        })
+    }
+
+    fn size_max(self) -> usize {
+        match self {
+            RecordKind::Integer { bytes, .. } => bytes,
+            RecordKind::Text { size } => size,
+            RecordKind::Array { element, count, .. } => element * count,
+            RecordKind::DynamicText { .. } => TEXT_SIZE_MAX,
+            RecordKind::DynamicBytes { .. } => 4 + BYTES_SIZE_MAX,
+        }
+    }
+
+    fn field(self) -> FieldKind {
+        match self {
+            RecordKind::Integer { bytes, is_signed, is_hex: hex } => {
+                let width = width(bytes);
+                match is_signed {
+                    true => FieldKind::Signed { width, hex },
+                    false => FieldKind::Unsigned { width, hex },
+                }
+            }
+            RecordKind::Text { .. } | RecordKind::DynamicText { .. } => FieldKind::String,
+            RecordKind::Array { element, is_signed, count } => {
+                let (width, hex) = (width(element), element == 1);
+                let of = match is_signed && !hex {
+                    true => Scalar::Signed { width, hex },
+                    false => Scalar::Unsigned { width, hex },
+                };
+                FieldKind::Array { of, count: count as u32 }
+            }
+            RecordKind::DynamicBytes { .. } => FieldKind::Bytes,
+        }
+    }
+}
+
+fn width(bytes: usize) -> Width {
+    match bytes {
+        1 => Width::Bits8,
+        2 => Width::Bits16,
+        4 => Width::Bits32,
+        _ => Width::Bits64,
+    }
+}
+
+/// Tracepoint that is recorded.
+#[derive(Clone, Debug)]
+pub(crate) struct RecordType {
+    /// The kernel's number of the tracepoint.
+    pub(crate) number: u32,
+    /// Id of the tracepoint's events.
+    pub(crate) id: u16,
+    /// Name in the form `subsystem:event`.
+    pub(crate) name: String,
+    /// Fields: name, offset in the record, kind.
+    pub(crate) fields: Vec<(String, u32, RecordKind)>,
+    /// Maximum size of the fields in an event.
+    pub(crate) size_max: usize,
+}
+
+impl RecordType {
+    /// Returns the type for a tracepoint as the kernel describes it. Fields for which an event has
+    /// no room are left out, the last ones first.
+    pub(crate) fn new(subsystem: &str, format: &EventFormat, id: u16) -> RecordType {
+        let mut size_max = 0;
+        let field = |field: &FormatField| {
+            let kind = RecordKind::of(field)?;
+            (size_max + kind.size_max() <= FIELDS_SIZE_MAX).then(|| {
+                size_max += kind.size_max();
+                (field.name.clone(), field.offset, kind)
+            })
+        };
+        let fields = format.own_fields().iter().filter_map(field).collect();
+        let name = format!("{subsystem}:{}", format.name);
+        RecordType { number: format.id, id, name, fields, size_max }
+    }
+
+    /// Returns the description of the tracepoint's events.
+    pub(crate) fn event_type(&self) -> EventType {
+        let field = |(name, _, kind): &(String, u32, RecordKind)| Field {
+            name: name.clone(),
+            kind: kind.field(),
+        };
+        EventType {
+            index: self.id.into(),
+            name: self.name.clone(),
+            level: Level::Info,
+            file: String::new(),
+            line: 0,
+            fields: self.fields.iter().map(field).collect(),
+        }
+    }
+}
+
+/// Maximum size of all fields of an event, in bytes.
+const FIELDS_SIZE_MAX: usize = 16 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(declaration: &str, offset: u32, size: u32, is_signed: bool) -> Option<RecordKind> {
+        let signed = u32::from(is_signed);
+        let text = format!(
+            "name: test\nID: 7\nformat:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\t\
+             signed:0;\n\n\tfield:{declaration};\toffset:{offset};\tsize:{size};\tsigned:{signed};\n\n\
+             print fmt: \"\"\n"
+        );
+        let format = EventFormat::parse(&text).unwrap();
+        let record = RecordType::new("group", &format, 0);
+        assert_eq!(record.name, "group:test");
+        record.fields.first().map(|(_, _, kind)| *kind)
+    }
+
+    #[test]
+    fn fields_are_recorded_by_their_form() {
+        let integer =
+            |bytes, is_signed, is_hex| Some(RecordKind::Integer { bytes, is_signed, is_hex });
+        assert_eq!(kind("pid_t prev_pid", 24, 4, true), integer(4, true, false));
+        assert_eq!(kind("dev_t dev", 8, 4, false), integer(4, false, false));
+        assert_eq!(kind("struct page * page", 8, 8, false), integer(8, false, true));
+        assert_eq!(kind("char comm[16]", 8, 16, false), Some(RecordKind::Text { size: 16 }));
+        assert_eq!(
+            kind("unsigned long args[6]", 16, 48, false),
+            Some(RecordKind::Array { element: 8, is_signed: false, count: 6 })
+        );
+        assert_eq!(
+            kind("__data_loc char[] name", 8, 4, false),
+            Some(RecordKind::DynamicText { base: 0 })
+        );
+        assert_eq!(
+            kind("__rel_loc u8[] data", 12, 4, false),
+            Some(RecordKind::DynamicBytes { base: 16 })
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_left_out() {
+        assert_eq!(kind("int hidden", 4, 4, true), None);
+        assert_eq!(kind("struct big data", 8, 300, false), None);
+        // A program cannot load an integer at an odd place; its bytes are copied.
+        assert_eq!(
+            kind("u64 packed", 12, 8, false),
+            Some(RecordKind::Array { element: 1, is_signed: false, count: 8 })
+        );
+    }
+}
