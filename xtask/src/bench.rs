@@ -12,6 +12,7 @@ mod large_packets;
 pub(crate) mod lttng;
 mod machine;
 mod options;
+mod probes;
 pub(crate) mod recipe;
 mod recording;
 mod report;
@@ -35,7 +36,7 @@ struct Bench {
     run: fn(&Options, &mut Report) -> Result<(), String>,
 }
 
-const BENCHES: [Bench; 7] = [
+const BENCHES: [Bench; 8] = [
     Bench {
         name: "blockstack",
         about: "what tracing costs a chain of block storage under fio, beside nbdkit",
@@ -50,6 +51,11 @@ const BENCHES: [Bench; 7] = [
         name: "journal",
         about: "making records durable, beside writing the same bytes by hand",
         run: journal::run,
+    },
+    Bench {
+        name: "probes",
+        about: "recording system calls: what it costs the traced program, beside bpftrace and perf",
+        run: probes::run,
     },
     Bench {
         name: "server",

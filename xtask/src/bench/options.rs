@@ -23,13 +23,18 @@ pub(crate) struct Options {
     /// times for server
     #[arg(long, value_name = "MILLION")]
     pub(super) spans: Vec<u64>,
-    /// Number of measurements of each mode (blockstack: 11; `alone`: three times as many)
+    /// Number of measurements of each mode (blockstack: 11, `alone`: three times as many; probes:
+    /// 5)
     #[arg(long, value_name = "COUNT")]
     pub(super) rounds: Option<usize>,
+    /// Number of operations of each thread in a measurement (probes: 2 million)
+    #[arg(long, value_name = "COUNT")]
+    pub(super) count: Option<u64>,
     /// Duration of each measurement (blockstack: 0.5; `beside`: twice as long)
     #[arg(long, value_name = "SECONDS")]
     pub(super) seconds: Option<f64>,
-    /// Measure this `blkkin` instead of building one (blockstack; server: only phase `bytes`)
+    /// Measure this `blkkin` instead of building one (blockstack; probes; server: only phase
+    /// `bytes`)
     #[arg(long, value_name = "PROGRAM")]
     pub(super) blkkin: Option<PathBuf>,
     /// Write the document with the results (blockstack: docs/evaluation.md)

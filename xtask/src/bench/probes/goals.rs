@@ -1,0 +1,35 @@
+//! Goals for recording system calls. [`report`] searches the candidates for the figures.
+
+use super::blkkin::{NOT_CHOSEN, RECORDED};
+use super::bpftrace;
+use super::candidate::Candidate;
+use super::case::{Case, READ};
+use super::recorder::BARE;
+use crate::bench::goal::{Goal, Rival};
+use crate::bench::report::Report;
+
+/// Reports the goals. The added costs are those of the one-byte read in one thread, the cheapest
+/// call of all. Absolute ones depend on the machine, and have a limit of twice the wanted figure.
+pub(super) fn report(report: &mut Report, cases: &[Case], candidates: &[Candidate]) {
+    let find = |name: &'static str| candidates.iter().find(|one| one.recorder.name() == name);
+    let read = cases.iter().position(|case| case.call.name == READ.name && case.threads == 1);
+    let added = |name: &'static str| find(name)?.added_ns(find(BARE)?, read?);
+    let at_most = |wanted: f64, what: &str| Goal::at_most(wanted, " ns", what).limit(2.0 * wanted);
+
+    let recorded = added(RECORDED);
+    report.goal(at_most(130.0, "recording adds to a read").measured(recorded));
+    if let Some(other) = added(bpftrace::PRINTING) {
+        let rival = Rival { name: bpftrace::PRINTING, measured: Some(other), times_min: None };
+        let goal = Goal::times(3.0, "recording adds to a read, compared", rival);
+        report.goal(goal.measured(recorded));
+    }
+    report.goal(at_most(35.0, "attached probes add to a read").measured(added(NOT_CHOSEN)));
+
+    let Some(recorder) = find(RECORDED) else { return };
+    let percent = |case| recorder.delivery(case).map(|delivery| delivery.percent());
+    let least = (0..cases.len()).filter_map(percent).min_by(f64::total_cmp);
+    report.goal(Goal::at_least(100.0, " %", "recorded calls, fewest").measured(least));
+    let most = (0..cases.len()).filter_map(|case| recorder.rss_bytes_max(case)).max();
+    let mib = most.map(|bytes| bytes as f64 / f64::from(1 << 20));
+    report.goal(Goal::at_most(32.0, " MiB", "memory of the recorder").measured(mib));
+}
