@@ -145,7 +145,8 @@ pub(crate) fn uninstall(location: &Location) -> Outcome {
 fn build(options: &Options) -> Result<(), String> {
     let status = cargo()
         .current_dir(workspace_root())
-        .args(["build", "--locked", "--package=blkkin", "--package=blkkin-capi"])
+        .args(["build", "--locked", "--package=blkkin"])
+        .args(["--package=blkkin-capi", "--package=blkkin-preload"])
         .arg(format!("--profile={}", options.profile))
         .args(options.without_sql.then_some("--no-default-features"))
         .status()

@@ -57,8 +57,10 @@ const SHELLS: [(&str, &str); 3] = [
 /// Program and shared library among the built files.
 pub(crate) const PROGRAM: &str = "blkkin";
 pub(crate) const LIBRARY: &str = "libblkkin.so";
+/// Library of `blkkin io --preload`. The program searches for it beside itself and in `../lib`.
+pub(crate) const PRELOADED: &str = "libblkkin_preload.so";
 /// Names of the files that cargo builds and this chore installs.
-pub(crate) const BUILT: [&str; 3] = [PROGRAM, LIBRARY, "libblkkin.a"];
+pub(crate) const BUILT: [&str; 4] = [PROGRAM, LIBRARY, PRELOADED, "libblkkin.a"];
 
 /// Names of this release's shared library.
 pub(crate) struct Names {
@@ -90,12 +92,13 @@ pub(crate) fn items(built: &Path, prefix: &Path) -> Result<Vec<Item>, String> {
         return Err(format!("there is no {}; run it without --no-build", missing.display()));
     }
     let path = |name| stripped_file(built, name).unwrap_or_else(|| built.join(name));
-    let [program, shared, fixed] = BUILT.map(path);
+    let [program, shared, preloaded, fixed] = BUILT.map(path);
     let root = workspace_root();
     let file = |path: PathBuf| Content::File(path);
     let mut items = vec![
         Item { mode: 0o755, ..Item::new("bin/blkkin", file(program.clone())) },
         Item::new("lib/libblkkin.a", file(fixed)),
+        Item { mode: 0o755, ..Item::new(Path::new("lib").join(PRELOADED), file(preloaded)) },
     ];
     let names = names();
     let shared = Item::new(Path::new("lib").join(&names.file), file(shared));

@@ -46,8 +46,8 @@ pub(super) fn build(platform: &Platform, with_sql: bool, seconds: u64) -> Result
     eprintln!("building the static program");
     fixed.run(&[&["--package=blkkin", "--bin=blkkin"], features].concat())?;
     copy(&fixed, plan::PROGRAM)?;
-    eprintln!("building libblkkin");
-    dynamic.run(&["--package=blkkin-capi", "--lib"])?;
+    eprintln!("building the libraries");
+    dynamic.run(&["--package=blkkin-capi", "--package=blkkin-preload", "--lib"])?;
     plan::BUILT[1..].iter().try_for_each(|name| copy(&dynamic, name))
 }
 

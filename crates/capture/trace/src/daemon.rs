@@ -66,8 +66,8 @@ use connections::Connections;
 use settings::WaitLimits;
 use state::{ATTACHING, DECIDING, FIRST_EVENT, HAD_RULES, STATE};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// Set before the thread is spawned in this process, or in a process from which this one was
@@ -367,6 +367,19 @@ pub fn start_children_at_fork() {
     STARTS_AT_FORK.store(true, Ordering::Relaxed);
 }
 
+/// Function registered by [`on_own_work`].
+static ON_OWN_WORK: OnceLock<fn(bool)> = OnceLock::new();
+
+/// Registers a function that is called around the work of this library other than recording: with
+/// true before, and with false afterwards, on the same thread. It is called on the library's
+/// thread, at start, at exit, in a forked child, and when an event starts the thread. Calls may
+/// nest. The function must not acquire locks. Only the first registration counts.
+///
+/// A library that records calls of the C library distinguishes the tracer's own calls by this.
+pub fn on_own_work(on_own_work: fn(bool)) {
+    let _ = ON_OWN_WORK.set(on_own_work);
+}
+
 /// Fork handler, on the only thread of a child. The fork may have interrupted any code of the
 /// parent, so the handler locks nothing.
 extern "C" fn after_fork() {
@@ -386,12 +399,19 @@ extern "C" fn after_fork() {
     });
 }
 
-/// Runs `work` and discards a panic.
+/// Runs `work`, as work of this library, and discards a panic.
 fn catch_panics(work: impl FnOnce()) {
+    let on_own_work = |begins: bool| {
+        if let Some(on_own_work) = ON_OWN_WORK.get() {
+            on_own_work(begins);
+        }
+    };
+    on_own_work(true);
     if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
         // Dropping the panic's payload could panic again.
         std::mem::forget(payload);
     }
+    on_own_work(false);
 }
 
 #[cfg(test)]

@@ -27,6 +27,8 @@ pub enum Kind {
     Array(Scalar, u32),
     /// A 32-bit count of elements, followed by the elements.
     Sequence(Scalar),
+    /// A 32-bit count of bytes, followed by the bytes, which are shown in hexadecimal.
+    Bytes,
     /// An integer with labels for some values.
     Enum(Scalar, &'static Labels),
 }
@@ -53,7 +55,7 @@ impl Kind {
             Kind::Hex(width) => width.bytes(),
             Kind::Array(of, count) => of.bytes() * count as usize,
             Kind::Enum(of, _) => of.bytes(),
-            Kind::String | Kind::Sequence(_) => return None,
+            Kind::String | Kind::Sequence(_) | Kind::Bytes => return None,
         })
     }
 
@@ -68,11 +70,15 @@ impl Kind {
                 let count = bytes.first_chunk().map_or(0, |count| u32::from_le_bytes(*count));
                 4 + of.bytes() * count as usize
             }
+            Kind::Bytes => {
+                4 + bytes.first_chunk().map_or(0, |count| u32::from_le_bytes(*count)) as usize
+            }
             kind => kind.size().unwrap_or(0),
         }
     }
 
-    /// Returns the number type of a field of this kind; `None` for strings, arrays and sequences.
+    /// Returns the number type of a field of this kind; `None` for strings,
+    /// bytes, arrays and sequences.
     pub const fn scalar(self) -> Option<Scalar> {
         const fn unsigned(width: Width) -> Scalar {
             Scalar::Unsigned { width, hex: false }
@@ -94,7 +100,7 @@ impl Kind {
             Kind::Bool => Scalar::Bool,
             Kind::Hex(width) => Scalar::Unsigned { width, hex: true },
             Kind::Enum(of, _) => of,
-            Kind::String | Kind::Array(..) | Kind::Sequence(_) => return None,
+            Kind::String | Kind::Array(..) | Kind::Sequence(_) | Kind::Bytes => return None,
         })
     }
 }

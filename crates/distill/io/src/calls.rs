@@ -2,8 +2,8 @@
 
 use crate::operation::OperationKind;
 use crate::values::{
-    ADDRESS, ARGUMENT, COMMAND, COUNT, DESCRIPTORS, DIRFD, DIRFD2, FD, FD2, FLAGS, OFFSET, PATH,
-    PATH2, POINTER, POINTER2, Slot, WHENCE,
+    ADDRESS, ARGUMENT, COMMAND, COUNT, DESCRIPTORS, DIRFD, DIRFD2, FAMILY, FD, FD2, FLAGS, OFFSET,
+    PATH, PATH2, POINTER, POINTER2, Slot, WHENCE,
 };
 
 /// System call that does I/O or changes the state of a process.
@@ -69,7 +69,7 @@ static CALLS: [Call; 66] = [
     // The flags of `openat2` are in memory; an event may have them as a further field.
     call("openat2", Action::Open, &[("dfd", DIRFD), ("filename", PATH), ("flags", FLAGS)]),
     call("creat", Action::Open, &[("pathname", PATH)]),
-    call("socket", Action::Socket, &[("type", FLAGS)]),
+    call("socket", Action::Socket, &[("family", FAMILY), ("type", FLAGS)]),
     call("socketpair", Action::SocketPair, &[("type", FLAGS), ("usockvec", DESCRIPTORS)]),
     call("pipe", Action::Pipe, &[("fildes", DESCRIPTORS)]),
     call("pipe2", Action::Pipe, &[("fildes", DESCRIPTORS), ("flags", FLAGS)]),

@@ -1,5 +1,5 @@
 //! Extraction of an event's values. The meaning of an event class is determined once; later events
-//! of a class without meaning cost two table lookups.
+//! of a class without meaning cost two accesses to tables.
 
 use crate::calls::{self, Call};
 use crate::values::{
@@ -48,6 +48,10 @@ impl Meaning {
     }
 }
 
+/// Error for an event whose fields are damaged. The reader reports the damage.
+#[derive(Debug)]
+pub(crate) struct Damaged;
+
 /// Extractor of values from events.
 #[derive(Debug, Default)]
 pub(crate) struct Extractor {
@@ -66,16 +70,20 @@ struct TraceClasses {
 }
 
 impl Extractor {
-    /// Returns the meaning and the values of an event; `None` if the event has no meaning, or is
-    /// damaged. The reader reports damage.
+    /// Returns the meaning and the values of an event; `None` if the event has no meaning.
     #[inline]
-    pub(crate) fn read(&mut self, event: &mut Event<'_>) -> Option<(Meaning, &Values)> {
+    pub(crate) fn read(
+        &mut self,
+        event: &mut Event<'_>,
+    ) -> Result<Option<(Meaning, &Values)>, Damaged> {
         let trace = event.trace();
         if self.traces.len() <= trace.id {
             self.traces.resize_with(trace.id + 1, || None);
         }
         let classes = self.traces[trace.id].get_or_insert_with(|| TraceClasses::new(trace));
-        let meaning = (*classes.meanings.get(event.stream().class)?.get(event.class_index())?)?;
+        let stream = classes.meanings.get(event.stream().class);
+        let meaning = stream.and_then(|events| *events.get(event.class_index())?);
+        let Some(meaning) = meaning else { return Ok(None) };
         self.values.clear();
         let mut visitor = ValueVisitor {
             values: &mut self.values,
@@ -83,7 +91,10 @@ impl Extractor {
             nodes: trace.decoder().nodes(),
             fields: meaning.fields(),
         };
-        event.visit(&mut visitor).then_some((meaning, &self.values))
+        match event.visit(&mut visitor) {
+            true => Ok(Some((meaning, &self.values))),
+            false => Err(Damaged),
+        }
     }
 }
 

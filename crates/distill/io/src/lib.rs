@@ -2,9 +2,9 @@
 //!
 //! A [`Tracker`] receives events in order of time. It keeps the state of each process (name,
 //! working directory, open descriptors) and returns an [`Operation`] for each system call that does
-//! I/O. A [`Lookup`] provides state that no event described. A [`Summary`] sums up operations. The
-//! modules in the order of the data: `values` and `extract` (fields of an event), `calls` (the
-//! table of system calls), `processes` (state), `tracker`, `operation`, `summary`.
+//! I/O. State that no event described is unknown. A [`Summary`] sums up operations. The modules in
+//! the order of the data: `values` and `extract` (fields of an event), `calls` (the table of system
+//! calls), `processes` (state), `tracker`, `operation`, `summary`.
 //!
 //! # Events
 //!
@@ -16,8 +16,8 @@
 //! | `process:fork` | `child`; ignored if the child is the same process (a thread) |
 //! | `process:exec` | `filename`, `name` |
 //! | `process:exit` | ends the process if the thread is the process's first |
-//! | `state:process` | `of_pid`, `name`, `cwd` at the start of the recording |
-//! | `state:file` | `of_pid`, `fd`, `path` at the start of the recording |
+//! | `state:process` | `of_pid`, `name`, `cwd` when the process was chosen |
+//! | `state:file` | `of_pid`, `fd`, `path` when the process was chosen |
 //!
 //! Paths are strings, empty if unreadable. Socket addresses are blobs or arrays of bytes.
 //!
@@ -25,13 +25,18 @@
 //!
 //! Paths are resolved without regard to symbolic links. A renamed file keeps the path with which it
 //! was opened. Processes that share one table of descriptors (`CLONE_FILES` without `CLONE_THREAD`)
-//! are treated as if each had a copy. Descriptors from a state event or a lookup are assumed to
-//! stay open at `exec`, as close-on-exec is unknown. Lost events may leave stale paths.
+//! are treated as if each had a copy. Close-on-exec is unknown for descriptors from a state event
+//! and for those of `openat2`, whose flags are in a structure that the kernel reads, unless the
+//! event has a field `flags`. Such descriptors are assumed to stay open at `exec`.
+//!
+//! After a loss of events, descriptors, positions and directories may be stale. [`Tracker::lost`]
+//! marks operations that depend on them ([`Operation::is_certain`]) until events set them again.
+//! Names of processes are not marked. A loss is known only when its ring delivers the next packet,
+//! so operations shortly before may be wrong without a mark.
 
 mod calls;
 mod extract;
 mod histogram;
-mod lookup;
 mod operation;
 mod path;
 mod peer;
@@ -42,7 +47,6 @@ mod values;
 
 pub use calls::call_names;
 pub use histogram::Histogram;
-pub use lookup::{Lookup, NoLookup};
 pub use operation::{Operation, OperationKind};
 pub use processes::Drops;
 pub use summary::{Grouping, OTHER, Row, Summary};

@@ -26,7 +26,8 @@ pub struct Operation {
     /// Second descriptor: the new one of `Accept` and `Duplicate`, the output of `Copy`, and the
     /// last one of `close_range`.
     pub second_fd: Option<i32>,
-    /// Path of the file, or address of the peer; `None` if unknown.
+    /// Path of the file, or address of the peer, or `socket:FAMILY` for a socket that is neither
+    /// connected nor bound; `None` if unknown.
     pub path: Option<Arc<str>>,
     /// Second path: the new name of `Rename`, the output of `Copy`.
     pub second_path: Option<Arc<str>>,
@@ -39,6 +40,9 @@ pub struct Operation {
     /// Offset in the file from earlier calls: the file position at which a `Read` or `Write`
     /// without an explicit offset started. It is a guess if untraced programs share the open file.
     pub position: Option<u64>,
+    /// False if `path`, `second_path` or `position` follows from state that is older than the last
+    /// loss of events ([`crate::Tracker::lost`]), so it may be wrong.
+    pub is_certain: bool,
     /// Return value of the call, or its `errno`.
     pub result: Result<i64, i32>,
 }

@@ -1,4 +1,4 @@
-//! Text of socket addresses, from the bytes of a `sockaddr`.
+//! Text of socket addresses, from the bytes of a `sockaddr`, and of sockets without an address.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -49,6 +49,28 @@ pub(crate) fn text(address: &[u8]) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// Start of the paths of sockets without an address, here and in `/proc`.
+const SOCKET: &str = "socket:";
+
+/// Returns the path of a socket that is neither connected nor bound: `socket:inet`, or with the
+/// number of a family without a name.
+pub(crate) fn socket(family: i32) -> String {
+    let name = match u16::try_from(family) {
+        Ok(AF_UNIX) => "unix",
+        Ok(AF_INET) => "inet",
+        Ok(AF_INET6) => "inet6",
+        Ok(AF_NETLINK) => "netlink",
+        Ok(AF_PACKET) => "packet",
+        _ => return format!("{SOCKET}{family}"),
+    };
+    format!("{SOCKET}{name}")
+}
+
+/// Returns true if a path describes a socket without an address.
+pub(crate) fn is_socket(path: &str) -> bool {
+    path.starts_with(SOCKET)
 }
 
 /// Returns the number that four bytes encode in the order of the traced machine.

@@ -1,13 +1,15 @@
-//! State of processes: names, working directories and open descriptors. Events set the state; a
-//! [`Lookup`] fills gaps.
+//! State of processes as events describe it: names, working directories and open descriptors.
+//!
+//! Paths and positions have the generation in which an event set them. Each loss of events begins a
+//! new generation, so the state of earlier generations is known to be uncertain.
 //!
 //! A forked process shares its parent's table of descriptors until one of them changes it. The
 //! number of processes, of descriptors in a process and the size of all tables are limited; the
 //! least recently used processes are evicted first.
 
-use crate::lookup::Lookup;
-use crate::path::{self, PATH_SIZE_MAX};
-use std::collections::{HashMap, HashSet};
+use crate::path;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -23,8 +25,6 @@ const TABLES_SIZE_MAX: usize = 512 << 20;
 const TABLES_SIZE_KEPT: usize = TABLES_SIZE_MAX / 2;
 /// Approximate size of a descriptor without its path, in bytes.
 const DESCRIPTOR_SIZE: usize = 96;
-/// Maximum number of failed lookups of descriptors that are cached for a process.
-const FAILURES_MAX: usize = 256;
 /// Maximum size of a process's name in bytes. The kernel's limit is 16.
 const NAME_SIZE_MAX: usize = 256;
 
@@ -33,6 +33,25 @@ const AT_FDCWD: i32 = -100;
 
 /// Time of descriptors that were opened before the recording.
 const BEFORE_RECORDING: i64 = i64::MIN;
+
+/// Transfer of data by a descriptor.
+pub(crate) struct Transfer {
+    /// Start of the call.
+    pub(crate) start_ns: i64,
+    /// Number of transferred bytes.
+    pub(crate) bytes: u64,
+    pub(crate) is_write: bool,
+}
+
+/// Duplication of a descriptor.
+pub(crate) struct Duplication {
+    /// True if `exec` closes the duplicate.
+    pub(crate) is_closed_on_exec: bool,
+    /// Start of the call.
+    pub(crate) start_ns: i64,
+    /// End of the call.
+    pub(crate) end_ns: i64,
+}
 
 /// Numbers of dropped state, because of the limits of memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,12 +63,13 @@ pub struct Drops {
 }
 
 /// State of all processes.
-#[derive(Debug)]
-pub(crate) struct Processes<L> {
+#[derive(Debug, Default)]
+pub(crate) struct Processes {
     processes: HashMap<u32, Process>,
-    lookup: L,
     /// Counter of uses of processes.
     clock: u64,
+    /// Generation counter, incremented by each loss.
+    generation: u64,
     accounts: Accounts,
 }
 
@@ -63,28 +83,26 @@ struct Accounts {
 
 #[derive(Debug, Default)]
 struct Process {
-    name: CachedText,
-    directory: CachedText,
+    /// Name; `None` if it is unknown.
+    name: Option<Arc<str>>,
+    /// Working directory, an absolute path; `None` if it is unknown.
+    directory: Option<DatedPath>,
     table: Arc<DescriptorTable>,
-    /// Descriptors whose lookup failed.
-    failures: HashSet<i32>,
     /// Value of [`Processes::clock`] at the last use.
     last_use: u64,
 }
 
-/// Text from an event or a lookup.
-#[derive(Clone, Debug, Default)]
-enum CachedText {
-    #[default]
-    Unknown,
-    /// The lookup failed.
-    Failed,
-    Text(Arc<str>),
+/// Path with the generation of the oldest state that it follows from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DatedPath {
+    pub(crate) text: Arc<str>,
+    pub(crate) generation: u64,
 }
 
 #[derive(Clone, Debug, Default)]
 struct DescriptorTable {
-    descriptors: HashMap<i32, Descriptor>,
+    /// Descriptors by their numbers, which are not negative.
+    descriptors: BTreeMap<i32, Descriptor>,
     /// Approximate size in bytes.
     size: usize,
 }
@@ -94,6 +112,8 @@ struct DescriptorTable {
 pub(crate) struct Descriptor {
     /// Path, or address of a socket's peer; `None` if unknown.
     pub(crate) path: Option<Arc<str>>,
+    /// Generation of the path.
+    pub(crate) generation: u64,
     /// True if `exec` closes the descriptor.
     pub(crate) is_closed_on_exec: bool,
     /// Time of the event that created the descriptor.
@@ -107,29 +127,44 @@ pub(crate) struct Descriptor {
 pub(crate) struct OpenFile {
     /// File position; [`POSITION_UNKNOWN`] if it is unknown.
     position: AtomicU64,
+    /// Generation of the last event that set the position, apart from transfers that advanced it.
+    generation: AtomicU64,
     /// True if each write is at the end of the file.
     is_append: bool,
+}
+
+/// File position with its generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DatedPosition {
+    pub(crate) offset: u64,
+    pub(crate) generation: u64,
 }
 
 const POSITION_UNKNOWN: u64 = u64::MAX;
 
 impl OpenFile {
-    pub(crate) fn new(position: u64, is_append: bool) -> OpenFile {
-        OpenFile { position: AtomicU64::new(position), is_append }
+    pub(crate) fn new(position: u64, generation: u64, is_append: bool) -> OpenFile {
+        let (position, generation) = (AtomicU64::new(position), AtomicU64::new(generation));
+        OpenFile { position, generation, is_append }
+    }
+
+    fn seek(&self, position: u64, generation: u64) {
+        self.position.store(position, Ordering::Relaxed);
+        self.generation.store(generation, Ordering::Relaxed);
     }
 
     /// Advances the position by `count` and returns the previous one, if it is known.
-    pub(crate) fn advance(&self, count: u64, is_write: bool) -> Option<u64> {
+    fn advance(&self, count: u64, is_write: bool) -> Option<DatedPosition> {
         if is_write && self.is_append {
             self.position.store(POSITION_UNKNOWN, Ordering::Relaxed);
             return None;
         }
-        let position = self.position.load(Ordering::Relaxed);
-        if position == POSITION_UNKNOWN {
+        let offset = self.position.load(Ordering::Relaxed);
+        if offset == POSITION_UNKNOWN {
             return None;
         }
-        self.position.store(position.saturating_add(count), Ordering::Relaxed);
-        Some(position)
+        self.position.store(offset.saturating_add(count), Ordering::Relaxed);
+        Some(DatedPosition { offset, generation: self.generation.load(Ordering::Relaxed) })
     }
 }
 
@@ -146,38 +181,46 @@ impl DescriptorTable {
         }
     }
 
-    fn retain(&mut self, mut is_kept: impl FnMut(i32, &mut Descriptor) -> bool) {
-        let mut size = 0;
-        self.descriptors.retain(|fd, descriptor| {
-            let is_kept = is_kept(*fd, descriptor);
-            size += if is_kept { descriptor.size() } else { 0 };
-            is_kept
-        });
-        self.size = size;
+    /// Removes the descriptors in a range unless they are kept.
+    fn retain(&mut self, range: RangeInclusive<i32>, mut is_kept: impl FnMut(&Descriptor) -> bool) {
+        let removed: Vec<i32> = self
+            .descriptors
+            .range(range)
+            .filter(|entry| !is_kept(entry.1))
+            .map(|entry| *entry.0)
+            .collect();
+        removed.into_iter().for_each(|fd| self.remove(fd));
     }
 }
 
-impl<L: Lookup> Processes<L> {
-    pub(crate) fn new(lookup: L) -> Processes<L> {
-        Processes { processes: HashMap::new(), lookup, clock: 0, accounts: Accounts::default() }
-    }
+/// Returns the descriptors from `first` to `last`; `None` for an empty range.
+fn range(first: u32, last: u32) -> Option<RangeInclusive<i32>> {
+    let first = i32::try_from(first).ok()?;
+    let last = i32::try_from(last).unwrap_or(i32::MAX);
+    (first <= last).then_some(first..=last)
+}
 
+impl Processes {
     pub(crate) fn drops(&self) -> Drops {
         self.accounts.drops
     }
 
+    /// Begins a new generation, because events of any process may be missing.
+    pub(crate) fn lost(&mut self) {
+        self.generation += 1;
+    }
+
     /// Returns the state of a process, which is created if it is unknown.
-    pub(crate) fn view(&mut self, pid: u32) -> ProcessView<'_, L> {
+    pub(crate) fn view(&mut self, pid: u32) -> ProcessView<'_> {
         if self.accounts.tables_size > TABLES_SIZE_MAX
             || self.processes.len() >= PROCESSES_MAX && !self.processes.contains_key(&pid)
         {
             self.evict();
         }
         self.clock += 1;
-        let Processes { processes, lookup, clock, accounts } = self;
-        let process = processes.entry(pid).or_default();
-        process.last_use = *clock;
-        ProcessView { pid, process, lookup, accounts }
+        let process = self.processes.entry(pid).or_default();
+        process.last_use = self.clock;
+        ProcessView { process, generation: self.generation, accounts: &mut self.accounts }
     }
 
     /// Creates the state of a child from that of its parent.
@@ -187,20 +230,11 @@ impl<L: Lookup> Processes<L> {
         }
         let parent = self.view(parent).process;
         let (name, directory) = (parent.name.clone(), parent.directory.clone());
-        // The parent's lookups may have failed because the parent has ended.
-        let known =
-            |cached| if let CachedText::Failed = cached { CachedText::Unknown } else { cached };
         let table = parent.table.clone();
-        let child = self.restart(child);
-        child.name = known(name);
-        child.directory = known(directory);
-        child.table = table;
-    }
-
-    /// Forgets an earlier process with this id.
-    fn restart(&mut self, pid: u32) -> &mut Process {
-        self.remove(pid);
-        self.view(pid).process
+        // Forgets an earlier process with the child's id.
+        self.remove(child);
+        let child = self.view(child).process;
+        (child.name, child.directory, child.table) = (name, directory, table);
     }
 
     pub(crate) fn remove(&mut self, pid: u32) {
@@ -241,154 +275,120 @@ impl<L: Lookup> Processes<L> {
 }
 
 /// State of one process.
-pub(crate) struct ProcessView<'p, L> {
-    pid: u32,
+pub(crate) struct ProcessView<'p> {
     process: &'p mut Process,
-    lookup: &'p mut L,
+    /// Current generation.
+    generation: u64,
     accounts: &'p mut Accounts,
 }
 
-impl<L: Lookup> ProcessView<'_, L> {
+impl ProcessView<'_> {
+    /// Returns the current generation.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
     /// Returns the process's name; empty if it is unknown.
-    pub(crate) fn name(&mut self) -> Arc<str> {
-        let (pid, lookup) = (self.pid, &mut *self.lookup);
-        let name = self.process.name.get(|| lookup.name(pid), NAME_SIZE_MAX);
-        name.unwrap_or_default()
+    pub(crate) fn name(&self) -> Arc<str> {
+        self.process.name.clone().unwrap_or_default()
     }
 
     pub(crate) fn set_name(&mut self, name: &str) {
-        self.process.name =
-            CachedText::Text(name[..name.floor_char_boundary(NAME_SIZE_MAX)].into());
+        self.process.name = Some(name[..name.floor_char_boundary(NAME_SIZE_MAX)].into());
     }
 
-    /// Sets name and directory as of the start of the recording, unless later events set them.
-    pub(crate) fn set_initial(&mut self, name: Option<&str>, directory: Option<&str>) {
-        if let (Some(name), CachedText::Unknown | CachedText::Failed) = (name, &self.process.name) {
+    /// Replaces the state by that of a process which was looked at when its recording began: the
+    /// name, the directory, and no descriptors yet.
+    pub(crate) fn set_state(&mut self, name: Option<&str>, directory: Option<&str>) {
+        if let Some(name) = name {
             self.set_name(name);
         }
-        if let (Some(text), CachedText::Unknown | CachedText::Failed) =
-            (directory, &self.process.directory)
-        {
-            self.process.directory = CachedText::Text(text.into());
-        }
+        let generation = self.generation;
+        self.set_directory(directory.map(|path| DatedPath { text: path.into(), generation }));
+        self.change_table(|table| table.retain(0..=i32::MAX, |_| false));
     }
 
-    /// Adds a descriptor as of the start of the recording, unless later events opened it.
-    pub(crate) fn add_initial(&mut self, fd: i32, path: &str) {
-        if !self.process.table.descriptors.contains_key(&fd) {
-            self.add_path(fd, path.into());
-        }
+    /// Adds a descriptor as it was when the recording of the process began.
+    pub(crate) fn add_file(&mut self, fd: i32, path: &str) {
+        let (generation, since_ns) = (self.generation, BEFORE_RECORDING);
+        let (is_closed_on_exec, open_file, path) = (false, None, Some(path.into()));
+        self.open(fd, Descriptor { path, generation, is_closed_on_exec, since_ns, open_file });
     }
 
-    fn directory(&mut self) -> Option<Arc<str>> {
-        let (pid, lookup) = (self.pid, &mut *self.lookup);
-        self.process.directory.get(|| lookup.directory(pid), PATH_SIZE_MAX)
+    /// Changes the working directory.
+    pub(crate) fn set_directory(&mut self, path: Option<DatedPath>) {
+        self.process.directory = path.filter(|path| path.text.starts_with('/'));
     }
 
-    /// Changes the working directory. A directory whose path is unknown is looked up later.
-    pub(crate) fn set_directory(&mut self, path: Option<Arc<str>>) {
-        self.process.directory = match path {
-            Some(path) if path.starts_with('/') => CachedText::Text(path),
-            _ => CachedText::Unknown,
-        };
-    }
-
-    /// Changes the working directory to a path that is relative to the previous one. A lookup of
-    /// the previous one would find the new one.
+    /// Changes the working directory to a path that is relative to the previous one.
     pub(crate) fn change_directory(&mut self, path: &str) {
-        let base = match &self.process.directory {
-            CachedText::Text(base) => base.clone(),
-            _ => Arc::default(),
-        };
-        self.set_directory(path::resolve(&base, path).map(Arc::from));
+        let path = self.resolve(path, None, i64::MAX);
+        self.set_directory(Some(path));
     }
 
-    /// Returns the absolute path of an argument relative to the directory `dirfd`. Returns the
-    /// argument itself if the directory is unknown.
-    pub(crate) fn resolve(&mut self, dirfd: Option<i32>, path: &str) -> Arc<str> {
+    /// Returns the absolute path of an argument relative to the directory `dirfd`, for a call that
+    /// started at `start_ns`. Returns the argument itself if the directory is unknown.
+    pub(crate) fn resolve(&self, path: &str, dirfd: Option<i32>, start_ns: i64) -> DatedPath {
         let base = match dirfd {
             _ if path.starts_with('/') => None,
-            None | Some(AT_FDCWD) => self.directory(),
-            Some(fd) => self.path(fd, i64::MAX),
+            None | Some(AT_FDCWD) => self.process.directory.clone(),
+            Some(fd) => self.path(fd, start_ns),
         };
-        path::resolve(&base.unwrap_or_default(), path).map_or_else(|| path.into(), Arc::from)
+        let text = path::resolve(base.as_ref().map_or("", |base| &base.text), path);
+        match (text, base) {
+            (Some(text), Some(DatedPath { generation, .. })) => {
+                DatedPath { text: text.into(), generation }
+            }
+            (Some(text), None) => DatedPath { text: text.into(), generation: self.generation },
+            (None, _) => DatedPath { text: path.into(), generation: self.generation },
+        }
+    }
+
+    /// Returns the descriptor that a call used which started at `start_ns`. Returns `None` if it is
+    /// unknown, or if a later descriptor has got its number.
+    fn used(&self, fd: i32, start_ns: i64) -> Option<&Descriptor> {
+        let descriptor = self.process.table.descriptors.get(&fd)?;
+        (descriptor.since_ns <= start_ns).then_some(descriptor)
     }
 
     /// Returns the path of a descriptor that a call used which started at `start_ns`.
-    pub(crate) fn path(&mut self, fd: i32, start_ns: i64) -> Option<Arc<str>> {
-        match self.known_path(fd, start_ns) {
-            Some(path) => return path,
-            None if fd < 0 || self.process.failures.contains(&fd) => return None,
+    pub(crate) fn path(&self, fd: i32, start_ns: i64) -> Option<DatedPath> {
+        let Descriptor { path, generation, .. } = self.used(fd, start_ns)?;
+        Some(DatedPath { text: path.clone()?, generation: *generation })
+    }
+
+    /// Advances the file position of a descriptor by the bytes of a transfer, and returns the
+    /// previous position.
+    pub(crate) fn advance(&self, fd: i32, transfer: &Transfer) -> Option<DatedPosition> {
+        let Descriptor { open_file, generation, .. } = self.used(fd, transfer.start_ns)?;
+        let position = open_file.as_ref()?.advance(transfer.bytes, transfer.is_write)?;
+        Some(DatedPosition { generation: position.generation.min(*generation), ..position })
+    }
+
+    /// Sets the file position of a descriptor, by a call that started at `start_ns`.
+    pub(crate) fn seek(&mut self, fd: i32, position: u64, start_ns: i64) {
+        let generation = self.generation;
+        match self.used(fd, start_ns) {
+            Some(Descriptor { open_file: Some(file), .. }) => file.seek(position, generation),
+            Some(_) => {
+                let file = Some(Arc::new(OpenFile::new(position, generation, false)));
+                self.change_table(|table| {
+                    table.descriptors.entry(fd).and_modify(|used| used.open_file = file);
+                });
+            }
             None => {}
         }
-        let Some(path) = self.lookup.path(self.pid, fd) else {
-            if self.process.failures.len() >= FAILURES_MAX {
-                self.process.failures.clear();
-            }
-            self.process.failures.insert(fd);
-            return None;
-        };
-        let path: Arc<str> = path[..path.floor_char_boundary(PATH_SIZE_MAX)].into();
-        self.add_path(fd, path.clone());
-        Some(path)
     }
 
-    /// Returns the path of a descriptor from earlier events and lookups. Returns `None` if a lookup
-    /// could find it.
-    fn known_path(&self, fd: i32, start_ns: i64) -> Option<Option<Arc<str>>> {
-        let descriptor = self.process.table.descriptors.get(&fd)?;
-        if descriptor.since_ns > start_ns {
-            // The call used an earlier descriptor with the same number.
-            return Some(None);
+    /// Sets the address of a socket, by a call that started at `start_ns`.
+    pub(crate) fn set_address(&mut self, fd: i32, address: Arc<str>, start_ns: i64) {
+        let before = self.process.table.descriptors.get(&fd);
+        let since_ns = before.map_or(BEFORE_RECORDING, |before| before.since_ns);
+        let is_closed_on_exec = before.is_some_and(|before| before.is_closed_on_exec);
+        if since_ns <= start_ns {
+            let (path, generation, open_file) = (Some(address), self.generation, None);
+            self.open(fd, Descriptor { path, generation, is_closed_on_exec, since_ns, open_file });
         }
-        descriptor.path.as_ref().map(|path| Some(path.clone()))
-    }
-
-    /// Returns the path of a descriptor as [`ProcessView::path`] does, without a lookup.
-    pub(crate) fn path_before(&self, fd: i32, start_ns: i64) -> Option<Arc<str>> {
-        self.known_path(fd, start_ns).flatten()
-    }
-
-    /// Returns the open file of a descriptor, if its position may be known.
-    pub(crate) fn open_file(&self, fd: i32) -> Option<Arc<OpenFile>> {
-        self.process.table.descriptors.get(&fd)?.open_file.clone()
-    }
-
-    /// Sets the file position of a descriptor.
-    pub(crate) fn seek(&mut self, fd: i32, position: u64) {
-        if let Some(file) = self.open_file(fd) {
-            file.position.store(position, Ordering::Relaxed);
-        } else if self.process.table.descriptors.contains_key(&fd) {
-            let file = Some(Arc::new(OpenFile::new(position, false)));
-            self.change_table(|table| {
-                table.descriptors.entry(fd).and_modify(|descriptor| descriptor.open_file = file);
-            });
-        }
-    }
-
-    /// Sets the path of a descriptor, found by an event or a lookup.
-    pub(crate) fn set_path(&mut self, fd: i32, path: Arc<str>) {
-        if self.process.table.descriptors.contains_key(&fd) {
-            self.change_table(|table| {
-                if let Some(descriptor) = table.descriptors.get_mut(&fd) {
-                    table.size = table.size.saturating_sub(descriptor.size());
-                    descriptor.path = Some(path);
-                    table.size += descriptor.size();
-                }
-            });
-        } else {
-            self.add_path(fd, path);
-        }
-    }
-
-    fn add_path(&mut self, fd: i32, path: Arc<str>) {
-        if self.process.table.descriptors.contains_key(&fd) {
-            return self.set_path(fd, path);
-        }
-        let since_ns = BEFORE_RECORDING;
-        let (is_closed_on_exec, open_file) = (false, None);
-        let path = Some(path);
-        self.open(fd, Descriptor { path, is_closed_on_exec, since_ns, open_file });
     }
 
     /// Adds or replaces a descriptor.
@@ -396,7 +396,6 @@ impl<L: Lookup> ProcessView<'_, L> {
         if fd < 0 {
             return;
         }
-        self.process.failures.remove(&fd);
         let descriptors = &self.process.table.descriptors;
         if descriptors.len() >= DESCRIPTORS_MAX && !descriptors.contains_key(&fd) {
             self.accounts.drops.descriptors += 1;
@@ -410,58 +409,58 @@ impl<L: Lookup> ProcessView<'_, L> {
     }
 
     /// Makes the descriptor `new` a duplicate of `old`.
-    pub(crate) fn duplicate(&mut self, old: i32, new: i32, is_closed_on_exec: bool, end_ns: i64) {
+    pub(crate) fn duplicate(&mut self, old: i32, new: i32, call: &Duplication) {
         if old == new {
             return;
         }
-        let known = self.process.table.descriptors.get(&old).cloned();
-        let (path, open_file) = known.map_or((None, None), |old| (old.path, old.open_file));
-        self.open(new, Descriptor { path, is_closed_on_exec, since_ns: end_ns, open_file });
+        let Duplication { is_closed_on_exec, start_ns, end_ns: since_ns } = *call;
+        let duplicate = match self.used(old, start_ns) {
+            Some(old) => Descriptor { is_closed_on_exec, since_ns, ..old.clone() },
+            None => {
+                let (path, generation, open_file) = (None, self.generation, None);
+                Descriptor { path, generation, is_closed_on_exec, since_ns, open_file }
+            }
+        };
+        self.open(new, duplicate);
     }
 
     /// Removes a descriptor that a call closed which started at `start_ns`. A descriptor that was
     /// opened later remains: the number is free again before `close` returns.
     pub(crate) fn close(&mut self, fd: i32, start_ns: i64) {
-        self.process.failures.remove(&fd);
-        let is_closed = |descriptor: &Descriptor| descriptor.since_ns <= start_ns;
-        if self.process.table.descriptors.get(&fd).is_some_and(is_closed) {
+        if self.used(fd, start_ns).is_some() {
             self.change_table(|table| table.remove(fd));
         }
     }
 
     /// Removes the descriptors from `first` to `last` as [`ProcessView::close`] does.
     pub(crate) fn close_range(&mut self, first: u32, last: u32, start_ns: i64) {
-        self.process.failures.clear();
-        let range = first..=last;
-        self.change_table(|table| {
-            table.retain(|fd, descriptor| {
-                !range.contains(&fd.cast_unsigned()) || descriptor.since_ns > start_ns
+        if let Some(range) = range(first, last) {
+            self.change_table(|table| {
+                table.retain(range, |descriptor| descriptor.since_ns > start_ns);
             });
-        });
+        }
     }
 
     /// Sets or clears close-on-exec for the descriptors from `first` to `last`.
     pub(crate) fn set_closed_on_exec(&mut self, first: u32, last: u32, value: bool) {
-        let range = first..=last;
-        self.change_table(|table| {
-            for (fd, descriptor) in &mut table.descriptors {
-                if range.contains(&fd.cast_unsigned()) {
-                    descriptor.is_closed_on_exec = value;
+        if let Some(range) = range(first, last) {
+            self.change_table(|table| {
+                for descriptor in table.descriptors.range_mut(range) {
+                    descriptor.1.is_closed_on_exec = value;
                 }
-            }
-        });
+            });
+        }
     }
 
     /// Changes the state as a successful `exec` does.
     pub(crate) fn exec(&mut self, name: Option<&str>) {
         match name {
             Some(name) => self.set_name(name),
-            None => self.process.name = CachedText::Unknown,
+            None => self.process.name = None,
         }
-        self.process.failures.clear();
         if self.process.table.descriptors.values().any(|descriptor| descriptor.is_closed_on_exec) {
             self.change_table(|table| {
-                table.retain(|_, descriptor| !descriptor.is_closed_on_exec);
+                table.retain(0..=i32::MAX, |descriptor| !descriptor.is_closed_on_exec);
             });
         }
     }
@@ -477,40 +476,24 @@ impl<L: Lookup> ProcessView<'_, L> {
     }
 }
 
-impl CachedText {
-    /// Returns the text; looks it up if it is unknown.
-    fn get(
-        &mut self,
-        lookup: impl FnOnce() -> Option<String>,
-        size_max: usize,
-    ) -> Option<Arc<str>> {
-        if let CachedText::Unknown = self {
-            *self = match lookup() {
-                Some(text) => CachedText::Text(text[..text.floor_char_boundary(size_max)].into()),
-                None => CachedText::Failed,
-            };
-        }
-        match self {
-            CachedText::Text(text) => Some(text.clone()),
-            _ => None,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lookup::NoLookup;
+    use crate::path::PATH_SIZE_MAX;
 
     fn descriptor(path: &str) -> Descriptor {
         let path = Some(path.into());
-        Descriptor { path, is_closed_on_exec: false, since_ns: 0, open_file: None }
+        Descriptor { path, generation: 0, is_closed_on_exec: false, since_ns: 0, open_file: None }
+    }
+
+    fn text(view: &ProcessView<'_>, fd: i32) -> Option<Arc<str>> {
+        view.path(fd, 1).map(|path| path.text)
     }
 
     /// A process beyond the limit evicts an eighth of the processes, those unused for longest.
     #[test]
     fn least_recently_used_processes_are_evicted() {
-        let mut processes = Processes::new(NoLookup);
+        let mut processes = Processes::default();
         let count = PROCESSES_MAX as u32;
         for pid in 0..count {
             processes.view(pid).set_name("x");
@@ -526,20 +509,20 @@ mod tests {
 
     #[test]
     fn descriptors_beyond_the_limit_are_dropped() {
-        let mut processes = Processes::new(NoLookup);
+        let mut processes = Processes::default();
         let mut view = processes.view(1);
         for fd in 0..DESCRIPTORS_MAX as i32 + 3 {
             view.open(fd, descriptor("/x"));
         }
         view.open(0, descriptor("/y"));
-        assert_eq!(view.path(0, 1).as_deref(), Some("/y"));
+        assert_eq!(text(&view, 0).as_deref(), Some("/y"));
         assert_eq!(processes.drops(), Drops { processes: 0, descriptors: 3 });
     }
 
     /// Children that copy a large table exhaust the limit of all tables, and are evicted.
     #[test]
     fn copies_of_tables_are_limited() {
-        let mut processes = Processes::new(NoLookup);
+        let mut processes = Processes::default();
         let long = format!("/{}", "x".repeat(PATH_SIZE_MAX - 1));
         let path: Arc<str> = long.into();
         for fd in 0..4096 {
@@ -551,21 +534,24 @@ mod tests {
             assert!(processes.accounts.tables_size <= TABLES_SIZE_MAX + (32 << 20));
         }
         assert!(processes.drops().processes > 0);
-        assert_eq!(processes.view(99).path(7, 1).as_deref(), Some("/y"));
-        assert_eq!(processes.view(99).path(8, 1).map(|path| path.len()), Some(PATH_SIZE_MAX));
+        assert_eq!(text(&processes.view(99), 7).as_deref(), Some("/y"));
+        let size = text(&processes.view(99), 8).map(|path| path.len());
+        assert_eq!(size, Some(PATH_SIZE_MAX));
     }
 
     /// The size of the tables returns to 0 when all processes have ended.
     #[test]
     fn accounts_balance() {
-        let mut processes = Processes::new(NoLookup);
+        let mut processes = Processes::default();
         processes.view(1).open(3, descriptor("/a"));
         processes.view(1).open(3, descriptor("/longer"));
         processes.fork(1, 2);
         processes.view(2).open(4, Descriptor { is_closed_on_exec: true, ..descriptor("/b") });
-        processes.view(2).duplicate(3, 5, true, 1);
+        let call = Duplication { is_closed_on_exec: true, start_ns: 1, end_ns: 1 };
+        processes.view(2).duplicate(3, 5, &call);
         processes.view(2).exec(Some("x"));
         processes.view(2).close_range(0, u32::MAX, 1);
+        processes.view(2).close_range(u32::MAX, 0, 1);
         processes.remove(1);
         processes.remove(2);
         assert_eq!(processes.accounts.tables_size, 0);

@@ -347,6 +347,7 @@ mod tests {
             done: Some(10),
             offset: None,
             position: Some(offset),
+            is_certain: true,
             result: Ok(10),
         }
     }

@@ -1,14 +1,16 @@
 //! Tracking of processes: from events in order of time to operations with names and paths.
 
 use crate::calls::{Action, Call};
-use crate::extract::{Extractor, Meaning};
-use crate::lookup::Lookup;
+use crate::extract::{Damaged, Extractor, Meaning};
 use crate::operation::{Operation, OperationKind};
 use crate::peer;
-use crate::processes::{Descriptor, Drops, OpenFile, ProcessView, Processes};
+use crate::processes::{
+    DatedPath, DatedPosition, Descriptor, Drops, Duplication, OpenFile, ProcessView, Processes,
+    Transfer,
+};
 use crate::values::{
-    ARGUMENT, CHILD, COMMAND, COUNT, DIRECTORY, DIRFD, DIRFD2, DURATION, FD, FD2, NAME, OF_PID,
-    OFFSET, PATH, PATH2, PID, POINTER, POINTER2, RET, TID, Values, WHENCE,
+    ARGUMENT, CHILD, COMMAND, COUNT, DIRECTORY, DIRFD, DIRFD2, DURATION, FAMILY, FD, FD2, NAME,
+    OF_PID, OFFSET, PATH, PATH2, PID, POINTER, POINTER2, RET, TID, Values, WHENCE,
 };
 use blkkin_reader::Event;
 use std::sync::Arc;
@@ -32,10 +34,10 @@ const EINPROGRESS: i32 = 115;
 const ERRNO_MIN: i64 = -4095;
 
 /// Tracker of processes and their I/O.
-#[derive(Debug)]
-pub struct Tracker<L> {
+#[derive(Debug, Default)]
+pub struct Tracker {
     extractor: Extractor,
-    processes: Processes<L>,
+    processes: Processes,
     operations: u64,
     malformed: u64,
 }
@@ -51,23 +53,30 @@ pub struct Counts {
     pub drops: Drops,
 }
 
-impl<L: Lookup> Tracker<L> {
-    /// Creates a tracker that gets absent state from `lookup`.
-    pub fn new(lookup: L) -> Tracker<L> {
-        Tracker {
-            extractor: Extractor::default(),
-            processes: Processes::new(lookup),
-            operations: 0,
-            malformed: 0,
-        }
+impl Tracker {
+    /// Creates a tracker without state.
+    pub fn new() -> Tracker {
+        Tracker::default()
+    }
+
+    /// Marks the state as uncertain, because events of any process may be missing before the next
+    /// event. The state is still used: see [`Operation::is_certain`].
+    pub fn lost(&mut self) {
+        self.processes.lost();
     }
 
     /// Updates the state of the event's process. Returns the operation that the event describes, if
-    /// any. Events must be passed in order of time.
+    /// any. Events must be passed in order of time. A damaged event counts as a loss.
     #[inline]
     pub fn event(&mut self, event: &mut Event<'_>) -> Option<Operation> {
         let time = event.time();
-        let (meaning, values) = self.extractor.read(event)?;
+        let (meaning, values) = match self.extractor.read(event) {
+            Ok(read) => read?,
+            Err(Damaged) => {
+                self.processes.lost();
+                return None;
+            }
+        };
         let result = match meaning {
             Meaning::Call(call) => operation(&mut self.processes, call, values, time),
             meaning => change_state(&mut self.processes, meaning, values).map(|()| None),
@@ -93,11 +102,7 @@ impl<L: Lookup> Tracker<L> {
 
 /// Changes the state as an event other than a system call describes. Returns `None` for a malformed
 /// event.
-fn change_state<L: Lookup>(
-    processes: &mut Processes<L>,
-    meaning: Meaning,
-    values: &Values,
-) -> Option<()> {
+fn change_state(processes: &mut Processes, meaning: Meaning, values: &Values) -> Option<()> {
     match meaning {
         Meaning::Call(_) => {}
         Meaning::Fork => processes.fork(values.id(PID)?, values.id(CHILD)?),
@@ -110,12 +115,12 @@ fn change_state<L: Lookup>(
         }
         Meaning::ProcessState => {
             let mut process = processes.view(values.id(OF_PID)?);
-            process.set_initial(values.text(NAME), values.text(DIRECTORY));
+            process.set_state(values.text(NAME), values.text(DIRECTORY));
         }
         Meaning::FileState => {
             let (pid, fd) = (values.id(OF_PID)?, values.fd(FD)?);
             if let Some(path) = values.text(PATH) {
-                processes.view(pid).add_initial(fd, path);
+                processes.view(pid).add_file(fd, path);
             }
         }
     }
@@ -124,8 +129,8 @@ fn change_state<L: Lookup>(
 
 /// Changes the state as a system call did, and returns the call's operation, if any. Returns `None`
 /// for a malformed event.
-fn operation<L: Lookup>(
-    processes: &mut Processes<L>,
+fn operation(
+    processes: &mut Processes,
     call: &'static Call,
     values: &Values,
     time: Option<i64>,
@@ -153,6 +158,7 @@ fn operation<L: Lookup>(
         done: None,
         offset: None,
         position: None,
+        is_certain: true,
         result,
     };
     let process = processes.view(pid);
@@ -160,20 +166,20 @@ fn operation<L: Lookup>(
     if !builder.apply(call.action)? {
         return Some(None);
     }
-    let OperationBuilder { mut process, mut operation, .. } = builder;
+    let OperationBuilder { process, mut operation, .. } = builder;
     operation.program = process.name();
     Some(Some(operation))
 }
 
 /// Builder of the operation of one system call.
-struct OperationBuilder<'b, L> {
-    process: ProcessView<'b, L>,
+struct OperationBuilder<'b> {
+    process: ProcessView<'b>,
     values: &'b Values,
     operation: Operation,
     end_ns: i64,
 }
 
-impl<L: Lookup> OperationBuilder<'_, L> {
+impl OperationBuilder<'_> {
     /// Changes the state and completes the operation. Returns false for a call without an
     /// operation, and `None` if a necessary field is absent.
     fn apply(&mut self, action: Action) -> Option<bool> {
@@ -258,17 +264,26 @@ impl<L: Lookup> OperationBuilder<'_, L> {
         self.operation.result.ok().and_then(|count| u64::try_from(count).ok())
     }
 
-    /// Returns the path of a descriptor that the call used. A bad descriptor is not looked up.
+    /// Returns the path of a descriptor that the call used.
     fn path_of(&mut self, fd: i32) -> Option<Arc<str>> {
-        match self.operation.result {
-            Err(EBADF) => self.process.path_before(fd, self.operation.time_ns),
-            _ => self.process.path(fd, self.operation.time_ns),
-        }
+        self.process.path(fd, self.operation.time_ns).map(|path| self.text(path))
+    }
+
+    /// Returns the text of a path that becomes part of the operation.
+    fn text(&mut self, path: DatedPath) -> Arc<str> {
+        self.operation.is_certain &= path.generation == self.process.generation();
+        path.text
+    }
+
+    /// Returns the absolute path of an argument.
+    fn argument(&self, path: u8, dirfd: u8) -> Option<DatedPath> {
+        let dirfd = self.values.fd(dirfd);
+        let resolve = |path| self.process.resolve(path, dirfd, self.operation.time_ns);
+        self.values.text(path).map(resolve)
     }
 
     fn path_argument(&mut self, path: u8, dirfd: u8) -> Option<Arc<str>> {
-        let values = self.values;
-        values.text(path).map(|path| self.process.resolve(values.fd(dirfd), path))
+        self.argument(path, dirfd).map(|path| self.text(path))
     }
 
     /// Sets descriptor and path from the argument `fd`, and returns the descriptor.
@@ -282,7 +297,7 @@ impl<L: Lookup> OperationBuilder<'_, L> {
     /// Adds the descriptor that a successful call returned.
     fn create(&mut self, path: Arc<str>, is_closed_on_exec: bool) {
         let fd = self.new_fd();
-        self.add(fd, Some(path.clone()), is_closed_on_exec, None);
+        self.add(fd, self.descriptor(Some(path.clone()), is_closed_on_exec));
         self.operation.fd = fd;
         self.operation.path = Some(path);
     }
@@ -295,53 +310,58 @@ impl<L: Lookup> OperationBuilder<'_, L> {
         let (path, is_closed_on_exec) = (Arc::from(path), self.values.flags() & CLOEXEC != 0);
         let [fd, second_fd] = [FD, FD2].map(|slot| self.values.fd(slot));
         for fd in [fd, second_fd] {
-            self.add(fd, Some(Arc::clone(&path)), is_closed_on_exec, None);
+            self.add(fd, self.descriptor(Some(Arc::clone(&path)), is_closed_on_exec));
         }
         (self.operation.fd, self.operation.second_fd) = (fd, second_fd);
         self.operation.path = Some(path);
     }
 
-    fn add(
-        &mut self,
-        fd: Option<i32>,
-        path: Option<Arc<str>>,
-        is_closed_on_exec: bool,
-        open_file: Option<Arc<OpenFile>>,
-    ) {
+    /// Returns a descriptor that the call has created.
+    fn descriptor(&self, path: Option<Arc<str>>, is_closed_on_exec: bool) -> Descriptor {
+        let (generation, since_ns) = (self.process.generation(), self.end_ns);
+        Descriptor { path, generation, is_closed_on_exec, since_ns, open_file: None }
+    }
+
+    fn add(&mut self, fd: Option<i32>, descriptor: Descriptor) {
         if let Some(fd) = fd {
-            let since_ns = self.end_ns;
-            self.process.open(fd, Descriptor { path, is_closed_on_exec, since_ns, open_file });
+            self.process.open(fd, descriptor);
         }
     }
 
     fn open(&mut self) {
         let (fd, flags) = (self.new_fd(), self.values.flags());
-        let path = self.path_argument(PATH, DIRFD);
-        let file = OpenFile::new(0, flags & O_APPEND != 0);
-        self.add(fd, path.clone(), flags & CLOEXEC != 0, Some(Arc::new(file)));
+        let path = self.argument(PATH, DIRFD);
+        let generation = self.process.generation();
+        let file = OpenFile::new(0, generation, flags & O_APPEND != 0);
+        let mut descriptor = self.descriptor(None, flags & CLOEXEC != 0);
+        descriptor.open_file = Some(Arc::new(file));
+        if let Some(DatedPath { text, generation }) = path.clone() {
+            (descriptor.path, descriptor.generation) = (Some(text), generation);
+        }
+        self.add(fd, descriptor);
         self.operation.fd = fd;
-        self.operation.path = path;
+        self.operation.path = path.map(|path| self.text(path));
     }
 
     fn socket(&mut self) {
         self.operation.kind = OperationKind::Socket;
-        let fd = self.new_fd();
-        self.add(fd, None, self.values.flags() & CLOEXEC != 0, None);
-        self.operation.fd = fd;
+        let (fd, flags) = (self.new_fd(), self.values.flags());
+        let path: Option<Arc<str>> =
+            self.values.fd(FAMILY).map(|family| peer::socket(family).into());
+        self.add(fd, self.descriptor(path.clone(), flags & CLOEXEC != 0));
+        (self.operation.fd, self.operation.path) = (fd, path);
     }
 
     fn accept(&mut self) -> Option<()> {
         self.operation.kind = OperationKind::Accept;
-        self.use_descriptor()?;
-        let fd = self.new_fd();
-        self.operation.second_fd = fd;
-        if fd.is_some() {
-            let peer: Option<Arc<str>> = peer::text(self.values.address()).map(Arc::from);
-            self.add(fd, peer.clone(), self.values.flags() & CLOEXEC != 0, None);
-            if peer.is_some() {
-                self.operation.path = peer;
-            }
-        }
+        let fd = self.values.fd(FD)?;
+        let (new, flags) = (self.new_fd(), self.values.flags());
+        let peer: Option<Arc<str>> = peer::text(self.values.address()).map(Arc::from);
+        let peer = peer.filter(|_| new.is_some());
+        self.operation.fd = Some(fd);
+        self.operation.path = peer.clone().or_else(|| self.path_of(fd));
+        self.operation.second_fd = new;
+        self.add(new, self.descriptor(peer, flags & CLOEXEC != 0));
         Some(())
     }
 
@@ -352,7 +372,7 @@ impl<L: Lookup> OperationBuilder<'_, L> {
         let peer: Option<Arc<str>> = peer::text(self.values.address()).map(Arc::from);
         match (peer, self.operation.result) {
             (Some(peer), Ok(_) | Err(EINPROGRESS)) if fd >= 0 => {
-                self.process.set_path(fd, peer.clone());
+                self.process.set_address(fd, peer.clone(), self.operation.time_ns);
                 self.operation.path = Some(peer);
             }
             (Some(peer), _) => self.operation.path = Some(peer),
@@ -368,9 +388,12 @@ impl<L: Lookup> OperationBuilder<'_, L> {
         let address: Option<Arc<str>> = peer::text(self.values.address()).map(Arc::from);
         match address {
             Some(address) => {
-                let is_connected = self.process.path_before(fd, i64::MAX).is_some();
+                let start_ns = self.operation.time_ns;
+                let is_current = |path: &DatedPath| path.generation == self.process.generation();
+                let before = self.process.path(fd, start_ns).filter(is_current);
+                let is_connected = before.is_some_and(|path| !peer::is_socket(&path.text));
                 if self.operation.result.is_ok() && fd >= 0 && !is_connected {
-                    self.process.set_path(fd, address.clone());
+                    self.process.set_address(fd, address.clone(), start_ns);
                 }
                 self.operation.path = Some(address);
             }
@@ -391,15 +414,19 @@ impl<L: Lookup> OperationBuilder<'_, L> {
         // `preadv2` and `pwritev2` accept -1 for the file position.
         self.operation.offset = self.values.number(OFFSET).filter(|offset| *offset != u64::MAX);
         if self.operation.offset.is_none() {
-            self.operation.position = self.advance(fd, kind == OperationKind::Write);
+            let position = self.advance(fd, kind == OperationKind::Write);
+            self.operation.position = position.map(|position| {
+                self.operation.is_certain &= position.generation == self.process.generation();
+                position.offset
+            });
         }
         Some(())
     }
 
     /// Advances the file position of a descriptor, and returns the previous position.
-    fn advance(&mut self, fd: i32, is_write: bool) -> Option<u64> {
-        let count = self.count_done()?;
-        self.process.open_file(fd)?.advance(count, is_write)
+    fn advance(&self, fd: i32, is_write: bool) -> Option<DatedPosition> {
+        let (start_ns, bytes) = (self.operation.time_ns, self.count_done()?);
+        self.process.advance(fd, &Transfer { start_ns, bytes, is_write })
     }
 
     fn seek(&mut self) -> Option<()> {
@@ -407,7 +434,7 @@ impl<L: Lookup> OperationBuilder<'_, L> {
         let fd = self.use_descriptor()?;
         match self.count_done() {
             Some(position) => {
-                self.process.seek(fd, position);
+                self.process.seek(fd, position, self.operation.time_ns);
                 self.operation.offset = Some(position);
             }
             None if self.values.number(WHENCE) == Some(SEEK_SET) => {
@@ -420,13 +447,10 @@ impl<L: Lookup> OperationBuilder<'_, L> {
 
     fn close(&mut self) -> Option<()> {
         self.operation.kind = OperationKind::Close;
-        let (fd, start_ns) = (self.values.fd(FD)?, self.operation.time_ns);
-        self.operation.fd = Some(fd);
-        // A lookup would find another file that was opened in the meantime.
-        self.operation.path = self.process.path_before(fd, start_ns);
+        let fd = self.use_descriptor()?;
         // Linux closes the descriptor even if `close` reports an error of the file.
         if self.operation.result != Err(EBADF) {
-            self.process.close(fd, start_ns);
+            self.process.close(fd, self.operation.time_ns);
         }
         Some(())
     }
@@ -453,7 +477,9 @@ impl<L: Lookup> OperationBuilder<'_, L> {
         let new = self.new_fd();
         self.operation.second_fd = new.or_else(|| self.values.fd(FD2));
         if let Some(new) = new {
-            self.process.duplicate(fd, new, is_closed_on_exec, self.end_ns);
+            let (start_ns, end_ns) = (self.operation.time_ns, self.end_ns);
+            let call = Duplication { is_closed_on_exec, start_ns, end_ns };
+            self.process.duplicate(fd, new, &call);
         }
         Some(())
     }

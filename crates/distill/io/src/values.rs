@@ -34,28 +34,30 @@ pub(crate) const POINTER2: Slot = 15;
 pub(crate) const CHILD: Slot = 16;
 /// Process whose state an event describes.
 pub(crate) const OF_PID: Slot = 17;
-const NUMBERS: usize = 18;
-pub(crate) const PATH: Slot = 18;
-pub(crate) const PATH2: Slot = 19;
+/// Address family of a socket.
+pub(crate) const FAMILY: Slot = 18;
+const NUMBERS: usize = 19;
+pub(crate) const PATH: Slot = 19;
+pub(crate) const PATH2: Slot = 20;
 /// Name of a process.
-pub(crate) const NAME: Slot = 20;
+pub(crate) const NAME: Slot = 21;
 /// Working directory of a process.
-pub(crate) const DIRECTORY: Slot = 21;
+pub(crate) const DIRECTORY: Slot = 22;
 const TEXTS: usize = 4;
 /// Socket address.
-pub(crate) const ADDRESS: Slot = 22;
+pub(crate) const ADDRESS: Slot = 23;
 /// Element of an array that is a socket address.
-pub(crate) const ADDRESS_BYTE: Slot = 23;
+pub(crate) const ADDRESS_BYTE: Slot = 24;
 /// Array of two descriptors, whose elements are [`FD`] and [`FD2`].
-pub(crate) const DESCRIPTORS: Slot = 24;
+pub(crate) const DESCRIPTORS: Slot = 25;
 /// Element of such an array.
-pub(crate) const DESCRIPTOR: Slot = 25;
+pub(crate) const DESCRIPTOR: Slot = 26;
 pub(crate) const IGNORED: Slot = 254;
 /// Slot of a field that no event contained yet.
 pub(crate) const UNBOUND: Slot = 255;
 
-/// Fields of each event's context.
-const CONTEXT: &[(&str, Slot)] = &[("pid", PID), ("tid", TID)];
+/// Fields of each event's context, in traces of the kernel and of programs.
+const CONTEXT: &[(&str, Slot)] = &[("pid", PID), ("tid", TID), ("vpid", PID), ("vtid", TID)];
 
 /// Values of one event's fields. The memory is reused for the next event.
 #[derive(Debug, Default)]

@@ -4,15 +4,16 @@
 //! END[+DURATION] PID[/TID] EVENT FIELD=VALUE ...
 //! ```
 //!
-//! Fields that a line lacks are 0 or empty. Bytes of addresses are hexadecimal digits. Operations
-//! are drawn as lines, too (here on two lines):
+//! Fields that a line lacks are 0 or empty. Bytes of addresses are hexadecimal digits. The line
+//! `lost` stands for lost events, and `cut` damages the event before. Operations are drawn as
+//! lines, too (here on two lines), with `?` if they are uncertain:
 //!
 //! ```text
 //! START+DURATION PROGRAM[PID/TID] KIND:CALL FD>SECOND PATH -> SECOND
-//!     DONE/ASKED @OFFSET ~POSITION = RESULT
+//!     DONE/ASKED @OFFSET ~POSITION ? = RESULT
 //! ```
 
-use blkkin_io::{Lookup, NoLookup, Operation, Tracker};
+use blkkin_io::{Operation, Tracker};
 use blkkin_reader::{Consumer, Event, Loss, Reading, Source, Stream, Trace, open};
 use blkkin_sys::testing::Scratch;
 use std::fmt::Write;
@@ -20,10 +21,11 @@ use std::fs;
 use std::ops::ControlFlow;
 
 /// Event classes: name and fields. System calls also have `ret` and `duration`.
-const CLASSES: [(&str, &str); 30] = [
+const CLASSES: [(&str, &str); 31] = [
     ("syscall:openat", "i32 dfd, string filename, i32 flags, u32 mode"),
     ("syscall:open", "string filename, i32 flags, u32 mode"),
     ("syscall:socket", "i32 family, i32 type, i32 protocol"),
+    ("syscall:socketpair", "i32 family, i32 type, i32 protocol, i32s usockvec"),
     ("syscall:accept4", "i32 fd, bytes upeer_sockaddr, u64 upeer_addrlen, i32 flags"),
     ("syscall:connect", "i32 fd, bytes uservaddr, i32 addrlen"),
     ("syscall:bind", "i32 fd, bytes umyaddr, i32 addrlen"),
@@ -64,7 +66,7 @@ trace { major = 1; minor = 8; byte_order = le; packet.header := struct { u32 mag
 clock { name = c; freq = 1000000000; };
 typealias integer { size = 64; align = 8; signed = false; map = clock.c.value; } := time;
 stream { id = 0;
-  packet.context := struct { time timestamp_begin; time timestamp_end; u32 content_size; u32 packet_size; };
+  packet.context := struct { time timestamp_begin; time timestamp_end; u32 content_size; u32 packet_size; u64 events_discarded; };
   event.header := struct { u16 id; time timestamp; };
   event.context := struct { u32 pid; u32 tid; };
 };
@@ -90,6 +92,7 @@ fn metadata() -> String {
         for (kind, field) in fields(id) {
             let _ = match kind {
                 "bytes" => write!(text, " u32 {field}_size; u8 {field}[{field}_size];"),
+                "i32s" => write!(text, " u32 {field}_size; i32 {field}[{field}_size];"),
                 _ => write!(text, " {kind} {field};"),
             };
         }
@@ -129,6 +132,12 @@ fn write_event(bytes: &mut Vec<u8>, line: &str) {
                 bytes.extend(((value.len() / 2) as u32).to_le_bytes());
                 bytes.extend(digits.map(hex));
             }
+            "i32s" => {
+                let numbers: Vec<u32> =
+                    value.split_terminator(',').map(|value| number(value) as u32).collect();
+                bytes.extend((numbers.len() as u32).to_le_bytes());
+                bytes.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+            }
             "u32" | "i32" => bytes.extend((number(value) as u32).to_le_bytes()),
             _ => bytes.extend((number(value) as u64).to_le_bytes()),
         }
@@ -143,45 +152,85 @@ fn number(text: &str) -> i128 {
     }
 }
 
-struct Collector<L> {
-    tracker: Tracker<L>,
+#[derive(Default)]
+struct Collector {
+    tracker: Tracker,
     operations: Vec<Operation>,
 }
 
-impl<L: Lookup> Consumer for Collector<L> {
+impl Consumer for Collector {
     fn event(&mut self, event: &mut Event<'_>) -> ControlFlow<()> {
         self.operations.extend(self.tracker.event(event));
         ControlFlow::Continue(())
     }
 
     fn loss(&mut self, _: &Trace, _: &Stream, _: &Loss) -> ControlFlow<()> {
+        self.tracker.lost();
         ControlFlow::Continue(())
     }
 }
 
+/// Stream of packets.
+#[derive(Default)]
+struct Packets {
+    stream: Vec<u8>,
+    events: Vec<u8>,
+    /// Time of the packet's first event and of the last one.
+    extent: Option<(u64, u64)>,
+    lost: u64,
+}
+
+impl Packets {
+    fn end(&mut self) {
+        let events = std::mem::take(&mut self.events);
+        let Some((begin, end)) = self.extent.take() else { return };
+        let size = 8 * (events.len() + 40) as u32;
+        self.stream.extend(0xc1fc_1fc1_u32.to_le_bytes());
+        self.stream.extend(0_u32.to_le_bytes());
+        self.stream.extend(begin.to_le_bytes());
+        self.stream.extend(end.to_le_bytes());
+        self.stream.extend(size.to_le_bytes());
+        self.stream.extend(size.to_le_bytes());
+        self.stream.extend(self.lost.to_le_bytes());
+        self.stream.extend(events);
+    }
+
+    fn add(&mut self, line: &str) {
+        match line {
+            "lost" => {
+                self.end();
+                self.lost += 1;
+            }
+            "cut" => {
+                self.events.pop();
+                self.end();
+            }
+            _ => {
+                write_event(&mut self.events, line);
+                let time = line.split([' ', '+']).next().map_or(0, |time| number(time) as u64);
+                let begin = self.extent.map_or(time, |extent| extent.0);
+                self.extent = Some((begin, time));
+            }
+        }
+    }
+}
+
 /// Writes the described trace, and passes its events to a tracker.
-fn track<L: Lookup>(lookup: L, description: &str) -> Collector<L> {
+fn track(description: &str) -> Collector {
     let scratch = Scratch::new("io");
     fs::write(scratch.0.join("metadata"), metadata()).expect("to write metadata");
-    let mut events = Vec::new();
+    let mut packets = Packets::default();
     for line in description.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        write_event(&mut events, line);
+        packets.add(line);
     }
-    let size = 8 * (events.len() + 32) as u32;
-    let mut packet = Vec::new();
-    packet.extend(0xc1fc_1fc1_u32.to_le_bytes());
-    packet.extend(0_u32.to_le_bytes());
-    packet.extend(0_u64.to_le_bytes());
-    packet.extend(1_000_000_u64.to_le_bytes());
-    packet.extend(size.to_le_bytes());
-    packet.extend(size.to_le_bytes());
-    packet.extend(events);
-    fs::write(scratch.0.join("stream"), packet).expect("to write a packet");
+    packets.end();
+    fs::write(scratch.0.join("stream"), packets.stream).expect("to write packets");
     let opened = open(&[Source::Path(scratch.0.clone())]);
     assert!(opened.problems.is_empty(), "{:?}", opened.problems);
-    let mut collector = Collector { tracker: Tracker::new(lookup), operations: Vec::new() };
+    let mut collector = Collector::default();
     let stats = Reading::new(&opened.traces).ordered(&mut collector);
-    assert!(stats.problems.is_empty(), "{:?}", stats.problems);
+    let damaged = description.matches("cut").count();
+    assert_eq!(stats.problems.len(), damaged, "{:?}", stats.problems);
     collector
 }
 
@@ -208,6 +257,7 @@ fn draw(operation: &Operation) -> String {
     add(" /", operation.asked.map(|asked| asked.to_string()));
     add(" @", operation.offset.map(|offset| offset.to_string()));
     add(" ~", operation.position.map(|position| position.to_string()));
+    add(" ?", (!operation.is_certain).then(String::new));
     add(
         " = ",
         Some(operation.result.map_or_else(|errno| format!("-{errno}"), |ok| ok.to_string())),
@@ -216,7 +266,7 @@ fn draw(operation: &Operation) -> String {
 }
 
 #[track_caller]
-fn check_lines<L>(collector: &Collector<L>, expected: &str) {
+fn check_lines(collector: &Collector, expected: &str) {
     let actual: Vec<String> = collector.operations.iter().map(draw).collect();
     let expected: Vec<&str> =
         expected.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
@@ -225,7 +275,7 @@ fn check_lines<L>(collector: &Collector<L>, expected: &str) {
 
 #[track_caller]
 fn check(description: &str, expected: &str) {
-    let collector = track(NoLookup, description);
+    let collector = track(description);
     check_lines(&collector, expected);
     let counts = collector.tracker.counts();
     assert_eq!(counts.operations, collector.operations.len() as u64);
@@ -390,7 +440,7 @@ fn sockets() {
          5 1 accept4 fd=3 upeer_sockaddr=02 ret=-11
          6 1 read fd=4 count=10 ret=10
          7 1 read fd=5 count=10 ret=-104
-         8 1 socket type=0x80001 ret=6
+         8 1 socket family=1 type=0x80001 ret=6
          9 1 connect fd=6 uservaddr=01002f72756e2f7800 ret=-115
          10 1 write fd=6 count=3 ret=3
          11 1 connect fd=6 uservaddr=0100006e ret=-111
@@ -403,14 +453,14 @@ fn sockets() {
          18 1 process:exec name=x
          19 1 read fd=4 ret=-9
          20 1 read fd=6 ret=-9",
-        "1+0 [1] socket 3 = 3
+        "1+0 [1] socket 3 socket:inet = 3
          2+0 [1] bind 3 0.0.0.0:8080 = 0
          2+1 [1] accept:accept4 3>4 127.0.0.1:80 = 4
          4+0 [1] accept:accept4 3>5 0.0.0.0:8080 = 5
          5+0 [1] accept:accept4 3 0.0.0.0:8080 = -11
          6+0 [1] read 4 127.0.0.1:80 10 /10 = 10
          7+0 [1] read 5 /10 = -104
-         8+0 [1] socket 6 = 6
+         8+0 [1] socket 6 socket:unix = 6
          9+0 [1] connect 6 unix:/run/x = -115
          10+0 [1] write 6 unix:/run/x 3 /3 = 3
          11+0 [1] connect 6 unix:@n = -111
@@ -441,9 +491,9 @@ fn initial_state() {
          10 1 open filename=x ret=-2
          11 2 read fd=0 count=1 ret=1",
         "2+0 new[1] open 4 /told = 4
-         1+7 new[1] read 3 pipe:[5] 1 /1 = 1
-         9+0 new[1] read 4 /told 1 /1 ~0 = 1
-         10+0 new[1] open /work/x = -2
+         1+7 old[1] read 3 pipe:[5] 1 /1 = 1
+         9+0 old[1] read 4 /stale 1 /1 = 1
+         10+0 old[1] open /work/x = -2
          11+0 other[2] read 0 1 /1 = 1",
     );
 }
@@ -464,7 +514,7 @@ fn descriptors_are_reused_during_close() {
          8+2 [1/2] open 3 /b = 3
          5+15 [1] close 3 = 0
          21+0 [1] read 3 /b 1 /0 ~0 = 1
-         7+15 [1/4] read 3 1 /0 ~1 = 1
+         7+15 [1/4] read 3 1 /0 = 1
          30+0 [1] open 3 /c = 3
          31+0 [1] write 3 /c 1 /1 = 1",
     );
@@ -510,70 +560,164 @@ fn hostile_values() {
     );
 }
 
-/// Lookup that numbers its calls.
-#[derive(Default)]
-struct CountingLookup(u32);
-
-impl CountingLookup {
-    fn next(&mut self, text: &str) -> String {
-        self.0 += 1;
-        format!("{text}{}", self.0)
-    }
-}
-
-impl Lookup for CountingLookup {
-    fn name(&mut self, pid: u32) -> Option<String> {
-        Some(self.next(&format!("name-{pid}-")))
-    }
-
-    fn path(&mut self, _: u32, fd: i32) -> Option<String> {
-        let path = self.next(&format!("/path-{fd}-"));
-        (fd != 8).then_some(path)
-    }
-
-    fn directory(&mut self, _: u32) -> Option<String> {
-        Some(self.next("/directory-"))
-    }
-}
-
-/// State that no event described is looked up once. Descriptors that an event closed or refused are
-/// not looked up, and neither is the directory before a relative `chdir`.
+/// A socket without an address has its family as path, until it is bound or connected.
 #[test]
-fn lookups_are_cached() {
-    let collector = track(
-        CountingLookup::default(),
-        "1 1 read fd=3 ret=1
-         2 1 read fd=3 ret=1
-         3 1 read fd=8 ret=1
-         4 1 read fd=8 ret=1
-         5 1 chdir filename=x
-         6 1 open filename=a ret=4
-         7 1 open filename=/b ret=5
-         8 1 read fd=5 ret=1
-         9 1 close fd=6
-         10 1 close fd=3
-         11 1 read fd=3 ret=-9
-         12 1 read fd=3 ret=1
-         13 1 process:exec name=told
-         14 1 read fd=3 ret=1
-         15 1 socket ret=8
-         16 1 write fd=9 ret=1",
+fn sockets_without_address() {
+    check(
+        "1 1 socket family=10 type=2 ret=3
+         2 1 socket family=1 ret=4
+         3 1 socket family=16 ret=5
+         4 1 socket family=17 ret=6
+         5 1 socket family=40 ret=7
+         6 1 socket family=-1 ret=-97
+         7 1 socketpair family=1 type=0x80001 usockvec=8,9
+         8 1 dup fildes=3 ret=10
+         9 1 sendto fd=3 len=4 addr=0200003501020304 ret=4
+         10 1 sendto fd=3 len=4 ret=4
+         11 1 bind fd=3 umyaddr=02001f9000000000
+         12 1 sendto fd=3 len=4 ret=4
+         13 1 connect fd=4 uservaddr=0100006e
+         14 1 bind fd=4 umyaddr=0100006f
+         15 1 write fd=4 ret=1
+         16 1 write fd=10 ret=1
+         17 1 write fd=9 ret=1
+         18 1 process:exec name=x
+         19 1 write fd=9 ret=-9
+         20 9 state:file of_pid=1 fd=11 path=socket:[77]
+         21 1 read fd=11 ret=1
+         22 1 bind fd=11 umyaddr=02001f9000000000
+         23 1 read fd=11 ret=1",
+        "1+0 [1] socket 3 socket:inet6 = 3
+         2+0 [1] socket 4 socket:unix = 4
+         3+0 [1] socket 5 socket:netlink = 5
+         4+0 [1] socket 6 socket:packet = 6
+         5+0 [1] socket 7 socket:40 = 7
+         6+0 [1] socket socket:-1 = -97
+         7+0 [1] socket:socketpair 8>9 socket pair = 0
+         8+0 [1] dup 3>10 socket:inet6 = 10
+         9+0 [1] write:sendto 3 1.2.3.4:53 4 /4 = 4
+         10+0 [1] write:sendto 3 socket:inet6 4 /4 = 4
+         11+0 [1] bind 3 0.0.0.0:8080 = 0
+         12+0 [1] write:sendto 3 0.0.0.0:8080 4 /4 = 4
+         13+0 [1] connect 4 unix:@n = 0
+         14+0 [1] bind 4 unix:@o = 0
+         15+0 [1] write 4 unix:@n 1 /0 = 1
+         16+0 [1] write 10 socket:inet6 1 /0 = 1
+         17+0 [1] write 9 socket pair 1 /0 = 1
+         19+0 x[1] write 9 /0 = -9
+         21+0 x[1] read 11 socket:[77] 1 /0 = 1
+         22+0 x[1] bind 11 0.0.0.0:8080 = 0
+         23+0 x[1] read 11 0.0.0.0:8080 1 /0 = 1",
     );
-    check_lines(
-        &collector,
-        "1+0 name-1-2[1] read 3 /path-3-1 1 /0 = 1
-         2+0 name-1-2[1] read 3 /path-3-1 1 /0 = 1
-         3+0 name-1-2[1] read 8 1 /0 = 1
-         4+0 name-1-2[1] read 8 1 /0 = 1
-         6+0 name-1-2[1] open 4 /directory-4/a = 4
-         7+0 name-1-2[1] open 5 /b = 5
-         8+0 name-1-2[1] read 5 /b 1 /0 ~0 = 1
-         9+0 name-1-2[1] close 6 = 0
-         10+0 name-1-2[1] close 3 /path-3-1 = 0
-         11+0 name-1-2[1] read 3 /0 = -9
-         12+0 name-1-2[1] read 3 /path-3-5 1 /0 = 1
-         14+0 told[1] read 3 /path-3-5 1 /0 = 1
-         15+0 told[1] socket 8 = 8
-         16+0 told[1] write 9 /path-9-6 1 /0 = 1",
+}
+
+/// After a loss, what follows from earlier events is uncertain. Arguments and later events are not.
+#[test]
+fn losses_make_older_state_uncertain() {
+    check(
+        "1 1 chdir filename=/srv
+         2 1 open filename=/a ret=3
+         3 1 open filename=b ret=4
+         4 1 read fd=3 count=1 ret=1
+         lost
+         10 1 read fd=3 count=1 ret=1
+         11 1 pread64 fd=3 pos=5 ret=1
+         12 1 read fd=9 ret=-9
+         13 1 open filename=/c ret=5
+         14 1 open filename=d ret=6
+         15 1 read fd=5 ret=1
+         16 1 read fd=6 ret=1
+         17 1 openat dfd=5 filename=e ret=-20
+         18 1 openat dfd=4 filename=e ret=-20
+         19 1 openat dfd=4 filename=/e ret=7
+         20 1 renameat2 olddfd=-100 oldname=/x newdfd=-100 newname=y
+         21 1 sendfile64 out_fd=3 in_fd=5 ret=1
+         22 1 dup fildes=3 ret=8
+         23 1 close fd=8
+         24 1 process:fork child=2
+         25 2 read fd=3 ret=1
+         26 2 read fd=5 ret=1
+         27 1 chdir filename=/new
+         28 1 open filename=f ret=8
+         lost
+         30 1 open filename=g ret=-2
+         31 1 read fd=5 ret=1",
+        "2+0 [1] open 3 /a = 3
+         3+0 [1] open 4 /srv/b = 4
+         4+0 [1] read 3 /a 1 /1 ~0 = 1
+         10+0 [1] read 3 /a 1 /1 ~1 ? = 1
+         11+0 [1] read:pread64 3 /a 1 /0 @5 ? = 1
+         12+0 [1] read 9 /0 = -9
+         13+0 [1] open 5 /c = 5
+         14+0 [1] open 6 /srv/d ? = 6
+         15+0 [1] read 5 /c 1 /0 ~0 = 1
+         16+0 [1] read 6 /srv/d 1 /0 ~0 ? = 1
+         17+0 [1] open:openat /c/e = -20
+         18+0 [1] open:openat /srv/b/e ? = -20
+         19+0 [1] open:openat 7 /e = 7
+         20+0 [1] rename:renameat2 /x -> /srv/y ? = 0
+         21+0 [1] copy:sendfile64 5>3 /c -> /a 1 /0 ? = 1
+         22+0 [1] dup 3>8 /a ? = 8
+         23+0 [1] close 8 /a ? = 0
+         25+0 [2] read 3 /a 1 /0 ~3 ? = 1
+         26+0 [2] read 5 /c 1 /0 ~2 = 1
+         28+0 [1] open 8 /new/f = 8
+         30+0 [1] open /new/g ? = -2
+         31+0 [1] read 5 /c 1 /0 ~3 ? = 1",
+    );
+}
+
+/// Recorded state replaces all that was known of a process, positions in files and descriptors that
+/// it does not list included. An address makes a descriptor certain, too.
+#[test]
+fn later_state_is_certain_again() {
+    check(
+        "1 1 open filename=/a ret=3
+         2 1 open filename=/b ret=4
+         3 1 chdir filename=/old
+         4 1 connect fd=5 uservaddr=0200005001020304
+         5 1 read fd=3 ret=1
+         lost
+         10 9 state:process of_pid=1 name=app cwd=/work
+         11 9 state:file of_pid=1 fd=3 path=/a
+         12 9 state:file of_pid=1 fd=4 path=/other
+         13 1 open filename=x ret=-2
+         14 1 read fd=3 ret=1
+         15 1 lseek fd=3 offset=100 ret=100
+         16 1 read fd=3 ret=1
+         17 1 read fd=4 ret=1
+         18 1 read fd=5 ret=1
+         19 1 bind fd=5 umyaddr=02001f9000000000
+         20 1 read fd=5 ret=1
+         21 1 fchdir fd=5
+         22 1 open filename=x ret=-2",
+        "1+0 [1] open 3 /a = 3
+         2+0 [1] open 4 /b = 4
+         4+0 [1] connect 5 1.2.3.4:80 = 0
+         5+0 [1] read 3 /a 1 /0 ~0 = 1
+         13+0 app[1] open /work/x = -2
+         14+0 app[1] read 3 /a 1 /0 = 1
+         15+0 app[1] seek:lseek 3 /a @100 = 100
+         16+0 app[1] read 3 /a 1 /0 ~100 = 1
+         17+0 app[1] read 4 /other 1 /0 = 1
+         18+0 app[1] read 5 1 /0 = 1
+         19+0 app[1] bind 5 0.0.0.0:8080 = 0
+         20+0 app[1] read 5 0.0.0.0:8080 1 /0 = 1
+         22+0 app[1] open x = -2",
+    );
+}
+
+/// A damaged event has an unknown effect, so it counts as a loss.
+#[test]
+fn damaged_events_are_losses() {
+    check(
+        "1 1 open filename=/a ret=3
+         2 1 read fd=3 ret=1
+         3 1 close fd=3
+         cut
+         10 1 read fd=3 ret=1",
+        "1+0 [1] open 3 /a = 3
+         2+0 [1] read 3 /a 1 /0 ~0 = 1
+         10+0 [1] read 3 /a 1 /0 ~1 ? = 1",
     );
 }

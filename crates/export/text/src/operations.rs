@@ -3,6 +3,7 @@
 
 use crate::info::table::{Column, Table, Theme, Tone};
 use crate::info::units::{bytes, duration, grouped, percent};
+use crate::number::{NUMBER_SIZE, put_unsigned};
 use crate::time::{TimeFormat, TimePrinter};
 use blkkin_io::{Grouping, Operation, OperationKind, Row, Summary};
 use blkkin_reader::Text;
@@ -24,6 +25,8 @@ const LATENCY_WIDTH: usize = 9;
 
 /// Text in place of an unknown name or path.
 const UNKNOWN: &str = "?";
+/// Text after a path that may be wrong, because events were lost.
+const UNCERTAIN: &str = " ?";
 
 /// Printer of operations as aligned columns, one line for each operation.
 #[derive(Clone, Debug)]
@@ -53,109 +56,252 @@ impl ColumnPrinter {
 
     /// Appends the line with the titles of the columns.
     pub fn header(&self, out: &mut Vec<u8>) {
-        let cells = Cells {
-            time: "TIME",
-            thread: "PID/TID",
-            program: "NAME",
-            kind: "OP",
-            fd: "FD",
-            count: "BYTES/ASKED",
-            offset: "OFFSET",
-            latency: "LATENCY",
-            path: "PATH",
-        };
-        cells.print(out, self.time_width);
+        let mut line = Line { start: out.len(), out };
+        line.left("TIME", self.time_width);
+        line.left("PID/TID", THREAD_WIDTH);
+        line.left("NAME", PROGRAM_WIDTH);
+        line.left("OP", KIND_WIDTH);
+        line.right("FD", FD_WIDTH);
+        line.right("BYTES/ASKED", COUNT_WIDTH);
+        line.right("OFFSET", OFFSET_WIDTH);
+        line.right("LATENCY", LATENCY_WIDTH);
+        line.end("PATH");
     }
 
-    /// Appends the line of an operation.
+    /// Appends the line of an operation. A path or position that may be wrong because events were
+    /// lost has a `?` at the end of the line.
     pub fn print(&mut self, out: &mut Vec<u8>, operation: &Operation) {
-        let path = self.path(operation);
-        let (times, text) = (&mut self.times, &mut self.time);
+        let (times, text, theme) = (&mut self.times, &mut self.time, self.theme);
         text.clear();
         let _ = text.append(|text| times.print_wall(text, operation.time_ns));
-        let time = String::from_utf8_lossy(text);
-        let Operation { pid, tid, .. } = operation;
-        let thread = if pid == tid { pid.to_string() } else { format!("{pid}/{tid}") };
-        let offset = operation.offset.or(operation.position);
-        let cells = Cells {
-            time: &time,
-            thread: &thread,
-            program: &self.theme.clean(known(&operation.program), usize::MAX),
-            kind: operation.kind.word(),
-            fd: &descriptors(operation),
-            count: &count(operation),
-            offset: &offset.map_or_else(String::new, |offset| offset.to_string()),
-            latency: &latency(operation.duration_ns, self.theme.ascii),
-            path: &path,
-        };
-        cells.print(out, self.time_width);
-    }
-
-    fn path(&self, operation: &Operation) -> String {
-        let path = operation.path.as_deref().unwrap_or_default();
-        let text = match &operation.second_path {
-            Some(second) => format!("{} -> {second}", known(path)),
-            None => path.to_owned(),
-        };
-        self.theme.clean(&text, usize::MAX)
+        let mut line = Line { start: out.len(), out };
+        line.left(&**text, self.time_width);
+        line.left(Thread(operation), THREAD_WIDTH);
+        line.left(Clean(theme, known(&operation.program)), PROGRAM_WIDTH);
+        line.left(operation.kind.word(), KIND_WIDTH);
+        line.right(Descriptors(operation), FD_WIDTH);
+        line.right(Count(operation), COUNT_WIDTH);
+        line.right(operation.offset.or(operation.position), OFFSET_WIDTH);
+        line.right(Latency(operation.duration_ns, theme), LATENCY_WIDTH);
+        line.end(Files(operation, theme));
     }
 }
 
-/// Cells of one line.
-struct Cells<'c> {
-    time: &'c str,
-    thread: &'c str,
-    program: &'c str,
-    kind: &'c str,
-    fd: &'c str,
-    count: &'c str,
-    offset: &'c str,
-    latency: &'c str,
-    path: &'c str,
+/// Text that is appended to a line.
+trait Cell {
+    fn put(&self, out: &mut Vec<u8>);
 }
 
-impl Cells<'_> {
-    fn print(&self, out: &mut Vec<u8>, time_width: usize) {
-        let Cells { time, thread, program, kind, fd, count, offset, latency, path } = self;
-        let _ = write!(
-            out,
-            "{time:<time_width$}  {thread:<THREAD_WIDTH$}  {program:<PROGRAM_WIDTH$}  \
-             {kind:<KIND_WIDTH$}  {fd:>FD_WIDTH$}  {count:>COUNT_WIDTH$}  \
-             {offset:>OFFSET_WIDTH$}  {latency:>LATENCY_WIDTH$}  {path}"
-        );
-        out.truncate(out.trim_ascii_end().len());
-        out.push(b'\n');
+/// Line of cells with two spaces between them.
+struct Line<'l> {
+    out: &'l mut Vec<u8>,
+    /// Position of the line's start in `out`.
+    start: usize,
+}
+
+impl Line<'_> {
+    fn left(&mut self, cell: impl Cell, width: usize) {
+        let start = self.out.len();
+        cell.put(self.out);
+        let missing = self.missing(start, width);
+        self.out.resize(self.out.len() + missing + 2, b' ');
+    }
+
+    fn right(&mut self, cell: impl Cell, width: usize) {
+        let start = self.out.len();
+        cell.put(self.out);
+        let missing = self.missing(start, width);
+        self.out.resize(self.out.len() + missing, b' ');
+        self.out[start..].rotate_right(missing);
+        self.out.extend_from_slice(b"  ");
+    }
+
+    /// Returns the number of spaces that fill the cell from `start` on up to `width`.
+    fn missing(&self, start: usize, width: usize) -> usize {
+        // Bytes of UTF-8 other than the first of a character are from 0x80 to 0xbf.
+        let characters = self.out[start..].iter().filter(|byte| **byte & 0xc0 != 0x80).count();
+        width.saturating_sub(characters)
+    }
+
+    /// Ends the line with a last cell, without spaces at the end.
+    fn end(self, cell: impl Cell) {
+        cell.put(self.out);
+        let size = self.out[self.start..].trim_ascii_end().len();
+        self.out.truncate(self.start + size);
+        self.out.push(b'\n');
+    }
+}
+
+impl Cell for &str {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.as_bytes());
+    }
+}
+
+impl Cell for &[u8] {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self);
+    }
+}
+
+impl Cell for u64 {
+    fn put(&self, out: &mut Vec<u8>) {
+        let mut digits = [0; NUMBER_SIZE];
+        let end = put_unsigned(&mut digits, 0, *self);
+        out.extend_from_slice(&digits[..end]);
+    }
+}
+
+impl Cell for u32 {
+    fn put(&self, out: &mut Vec<u8>) {
+        u64::from(*self).put(out);
+    }
+}
+
+impl Cell for i64 {
+    fn put(&self, out: &mut Vec<u8>) {
+        if *self < 0 {
+            out.push(b'-');
+        }
+        self.unsigned_abs().put(out);
+    }
+}
+
+impl Cell for i32 {
+    fn put(&self, out: &mut Vec<u8>) {
+        i64::from(*self).put(out);
+    }
+}
+
+/// Nothing in place of an absent value.
+impl<C: Cell> Cell for Option<C> {
+    fn put(&self, out: &mut Vec<u8>) {
+        if let Some(cell) = self {
+            cell.put(out);
+        }
+    }
+}
+
+/// Process, and thread if it is not the process's first.
+struct Thread<'o>(&'o Operation);
+
+impl Cell for Thread<'_> {
+    fn put(&self, out: &mut Vec<u8>) {
+        let Operation { pid, tid, .. } = self.0;
+        pid.put(out);
+        if pid != tid {
+            out.push(b'/');
+            tid.put(out);
+        }
+    }
+}
+
+/// Text of a trace without control characters.
+struct Clean<'t>(Theme, &'t str);
+
+impl Cell for Clean<'_> {
+    fn put(&self, out: &mut Vec<u8>) {
+        let Clean(theme, text) = self;
+        match text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+            true => text.put(out),
+            false => out.extend_from_slice(theme.clean(text, usize::MAX).as_bytes()),
+        }
+    }
+}
+
+/// Column `FD`: `3`, `3>4` (from one to the other), `3-9` (a range).
+struct Descriptors<'o>(&'o Operation);
+
+impl Cell for Descriptors<'_> {
+    fn put(&self, out: &mut Vec<u8>) {
+        let Operation { kind, fd, second_fd, .. } = self.0;
+        fd.put(out);
+        if second_fd.is_some() {
+            out.push(if *kind == OperationKind::Close { b'-' } else { b'>' });
+            second_fd.put(out);
+        }
+    }
+}
+
+/// Column `BYTES/ASKED`, which has the name of the error instead of bytes after a failure.
+struct Count<'o>(&'o Operation);
+
+impl Cell for Count<'_> {
+    fn put(&self, out: &mut Vec<u8>) {
+        let Operation { result, done, asked, .. } = self.0;
+        match result {
+            Err(errno) => out.extend_from_slice(error_name(*errno).as_bytes()),
+            Ok(_) => done.put(out),
+        }
+        if asked.is_some() && (result.is_err() || done.is_some()) {
+            out.push(b'/');
+        }
+        asked.put(out);
+    }
+}
+
+/// Duration in nanoseconds, as [`latency`] returns it.
+struct Latency(u64, Theme);
+
+impl Cell for Latency {
+    fn put(&self, out: &mut Vec<u8>) {
+        let Latency(ns, theme) = *self;
+        let micro = if theme.ascii { "us" } else { "µs" };
+        // The limits are those at which a longer unit has three digits after rounding.
+        let (unit_ns, unit) = match ns {
+            0..1_000 => {
+                ns.put(out);
+                return " ns".put(out);
+            }
+            1_000..999_500 => (1_000, micro),
+            999_500..999_500_000 => (1_000_000, "ms"),
+            999_500_000..60_000_000_000 => (1_000_000_000, "s "),
+            _ => return latency(ns, theme.ascii).as_str().put(out),
+        };
+        let rounded = |parts: u64| (ns * parts + unit_ns / 2) / unit_ns;
+        match (rounded(100), rounded(10)) {
+            (hundredths @ ..1_000, _) => {
+                (hundredths / 100).put(out);
+                let digits =
+                    [hundredths / 10 % 10, hundredths % 10].map(|digit| b'0' + digit as u8);
+                out.extend_from_slice(&[b'.', digits[0], digits[1], b' ']);
+            }
+            (_, tenths @ ..1_000) => {
+                (tenths / 10).put(out);
+                out.extend_from_slice(&[b'.', b'0' + (tenths % 10) as u8, b' ']);
+            }
+            _ => {
+                rounded(1).put(out);
+                out.push(b' ');
+            }
+        }
+        unit.put(out);
+    }
+}
+
+/// Paths, with [`UNCERTAIN`] if they may be wrong.
+struct Files<'o>(&'o Operation, Theme);
+
+impl Cell for Files<'_> {
+    fn put(&self, out: &mut Vec<u8>) {
+        let Files(Operation { path, second_path, is_certain, .. }, theme) = self;
+        let path = path.as_deref().unwrap_or_default();
+        match second_path {
+            Some(second) => {
+                Clean(*theme, known(path)).put(out);
+                " -> ".put(out);
+                Clean(*theme, second).put(out);
+            }
+            None => Clean(*theme, path).put(out),
+        }
+        if !is_certain {
+            UNCERTAIN.put(out);
+        }
     }
 }
 
 fn known(name: &str) -> &str {
     if name.is_empty() { UNKNOWN } else { name }
-}
-
-/// Returns the text of the column `FD`: `3`, `3>4` (from one to the other), `3-9` (a range).
-fn descriptors(operation: &Operation) -> String {
-    let sign = if operation.kind == OperationKind::Close { '-' } else { '>' };
-    match (operation.fd, operation.second_fd) {
-        (Some(fd), None) => fd.to_string(),
-        (Some(fd), Some(second)) => format!("{fd}{sign}{second}"),
-        (None, Some(second)) => format!("{sign}{second}"),
-        (None, None) => String::new(),
-    }
-}
-
-/// Returns the text of the column `BYTES/ASKED`, which has the name of the error instead of bytes
-/// after a failure.
-fn count(operation: &Operation) -> String {
-    let done = match operation.result {
-        Err(errno) => Some(error_name(errno)),
-        Ok(_) => operation.done.map(|done| done.to_string()),
-    };
-    match (done, operation.asked) {
-        (Some(done), Some(asked)) => format!("{done}/{asked}"),
-        (Some(done), None) => done,
-        (None, Some(asked)) => asked.to_string(),
-        (None, None) => String::new(),
-    }
 }
 
 /// Returns the name of an error, such as `ENOENT`; a number if the error has no name.
@@ -193,19 +339,19 @@ fn latency(ns: u64, ascii: bool) -> String {
 /// | `program`, `pid`, `tid` | the program's name, process, thread |
 /// | `fd`, `second_fd`, `path`, `second_path` | files, as in [`Operation`] |
 /// | `asked`, `done`, `offset`, `position` | counts and offsets, as in [`Operation`] |
+/// | `uncertain` | `true` if a path or the position may be wrong, because events were lost |
 /// | `result`, or `errno` and `error` | return value, or number and name of the error |
 ///
 /// Unknown values are omitted. Integers are written in full, also beyond 2^53.
 pub fn json(out: &mut Vec<u8>, operation: &Operation) {
-    let Operation { time_ns, duration_ns, kind, call, program, pid, tid, .. } = operation;
-    let _ = write!(
-        out,
-        "{{\"type\":\"operation\",\"time\":{time_ns},\"duration\":{duration_ns},\"op\":\"{}\",\
-         \"call\":\"{call}\"",
-        kind.word()
-    );
-    string(out, "program", Some(program).filter(|program| !program.is_empty()));
-    let _ = write!(out, ",\"pid\":{pid},\"tid\":{tid}");
+    out.extend_from_slice(b"{\"type\":\"operation\"");
+    number(out, "time", Some(operation.time_ns));
+    number(out, "duration", Some(operation.duration_ns));
+    word(out, "op", operation.kind.word());
+    word(out, "call", operation.call);
+    string(out, "program", Some(&operation.program).filter(|program| !program.is_empty()));
+    number(out, "pid", Some(operation.pid));
+    number(out, "tid", Some(operation.tid));
     number(out, "fd", operation.fd);
     number(out, "second_fd", operation.second_fd);
     string(out, "path", operation.path.as_ref());
@@ -214,6 +360,9 @@ pub fn json(out: &mut Vec<u8>, operation: &Operation) {
     number(out, "done", operation.done);
     number(out, "offset", operation.offset);
     number(out, "position", operation.position);
+    if !operation.is_certain {
+        out.extend_from_slice(b",\"uncertain\":true");
+    }
     match operation.result {
         Ok(result) => number(out, "result", Some(result)),
         Err(errno) => {
@@ -224,15 +373,31 @@ pub fn json(out: &mut Vec<u8>, operation: &Operation) {
     out.extend_from_slice(b"}\n");
 }
 
-fn number(out: &mut Vec<u8>, key: &str, value: Option<impl std::fmt::Display>) {
+/// Appends a key, and the start of its value.
+fn key(out: &mut Vec<u8>, key: &str) {
+    out.extend_from_slice(b",\"");
+    out.extend_from_slice(key.as_bytes());
+    out.extend_from_slice(b"\":");
+}
+
+fn number(out: &mut Vec<u8>, name: &str, value: Option<impl Cell>) {
     if let Some(value) = value {
-        let _ = write!(out, ",\"{key}\":{value}");
+        key(out, name);
+        value.put(out);
     }
 }
 
-fn string(out: &mut Vec<u8>, key: &str, value: Option<impl AsRef<str>>) {
+/// Appends a string that needs no escapes.
+fn word(out: &mut Vec<u8>, name: &str, value: &str) {
+    key(out, name);
+    out.push(b'"');
+    out.extend_from_slice(value.as_bytes());
+    out.push(b'"');
+}
+
+fn string(out: &mut Vec<u8>, name: &str, value: Option<impl AsRef<str>>) {
     if let Some(value) = value {
-        let _ = write!(out, ",\"{key}\":");
+        key(out, name);
         let _ = serde_json::to_writer(&mut *out, value.as_ref());
     }
 }
@@ -296,33 +461,35 @@ pub fn app_trace(out: &mut Vec<u8>, operation: &Operation) {
         ),
     };
     let time_ns = if has_new_fd { operation.end_ns() } else { operation.time_ns };
-    let program: String = known(&operation.program)
-        .chars()
-        .map(|char| if char.is_control() { '?' } else { char })
-        .collect();
-    let _ = write!(
-        out,
-        "{} op: {} execname: {program} pid: {}",
-        time_ns.div_euclid(1000),
-        operation.kind.word(),
-        operation.pid
-    );
+    let theme = Theme { color: false, ascii: false };
+    time_ns.div_euclid(1000).put(out);
+    " op: ".put(out);
+    operation.kind.word().put(out);
+    " execname: ".put(out);
+    Clean(theme, known(&operation.program)).put(out);
+    " pid: ".put(out);
+    operation.pid.put(out);
     if has_new_fd {
-        let _ = write!(out, " fd: {returned}");
+        " fd: ".put(out);
+        returned.put(out);
     } else if let Some(fd) = operation.fd {
-        let _ = write!(out, " fd: {fd}");
+        " fd: ".put(out);
+        fd.put(out);
     }
     let has_count = !matches!(operation.kind, OperationKind::Seek | OperationKind::SetupUring);
     if let Some(count) = operation.asked.or(operation.done).filter(|_| has_count) {
-        let _ = write!(out, " count: {count}");
+        " count: ".put(out);
+        count.put(out);
     }
     match (operation.kind, operation.offset) {
         (OperationKind::Seek, _) => {
-            let _ = write!(out, " offset: {returned}");
+            " offset: ".put(out);
+            returned.put(out);
         }
         (OperationKind::Read | OperationKind::Write, _) | (_, None) => {}
         (_, Some(offset)) => {
-            let _ = write!(out, " offset: {offset}");
+            " offset: ".put(out);
+            offset.put(out);
         }
     }
     out.push(b'\n');
@@ -430,6 +597,7 @@ mod tests {
             done: Some(512),
             offset: Some(8192),
             position: None,
+            is_certain: true,
             result: Ok(512),
         }
     }
@@ -467,6 +635,7 @@ mod tests {
             printer.print(out, &rename());
             let accept = of_kind(OperationKind::Accept, Ok(3));
             printer.print(out, &Operation { second_fd: Some(1000), path: None, ..accept });
+            printer.print(out, &Operation { is_certain: false, ..read() });
         });
         let expected = "\
 TIME                PID/TID          NAME             OP             FD      BYTES/ASKED        OFFSET    LATENCY  PATH
@@ -474,6 +643,7 @@ TIME                PID/TID          NAME             OP             FD      BYT
 21:05:55.854672000  3693             iozone           open                        ENOENT                  12.3 µs  /tmp/a b
 21:05:55.854672000  3693/3700        ?                rename                      ENOENT                1 min 1.5 s  /a? -> /b
 21:05:55.854672000  3693             iozone           accept     3>1000                                   12.3 µs
+21:05:55.854672000  3693             iozone           read            3         512/4096          8192    12.3 µs  /tmp/a b ?
 ";
         assert_eq!(lines, expected);
         let mut printer = ColumnPrinter::new(TimeFormat::Seconds, true, true);
@@ -486,9 +656,11 @@ TIME                PID/TID          NAME             OP             FD      BYT
     fn json_omits_unknown_values() {
         let lines = text(|out| {
             json(out, &Operation { asked: Some(u64::MAX), ..read() });
+            json(out, &Operation { position: Some(7), offset: None, is_certain: false, ..read() });
             json(out, &rename());
         });
         let expected = r#"{"type":"operation","time":1133384755854672000,"duration":12345,"op":"read","call":"pread64","program":"iozone","pid":3693,"tid":3693,"fd":3,"path":"/tmp/a b","asked":18446744073709551615,"done":512,"offset":8192,"result":512}
+{"type":"operation","time":1133384755854672000,"duration":12345,"op":"read","call":"pread64","program":"iozone","pid":3693,"tid":3693,"fd":3,"path":"/tmp/a b","asked":4096,"done":512,"position":7,"uncertain":true,"result":512}
 {"type":"operation","time":1133384755854672000,"duration":61500000000,"op":"rename","call":"pread64","pid":3693,"tid":3700,"path":"/a\n","second_path":"/b","errno":2,"error":"ENOENT"}
 "#;
         assert_eq!(lines, expected);
@@ -542,6 +714,24 @@ TIME                PID/TID          NAME             OP             FD      BYT
         check(7, instant(OperationKind::Unlink, Err(2)), "7 op: unlink execname: iozone pid: 3693");
         let odd = Operation { program: "a\nb".into(), ..instant(OperationKind::Sync, Ok(0)) };
         check(7, odd, "7 op: sync execname: a?b pid: 3693 fd: 0");
+    }
+
+    /// Latencies are printed as in tables, apart from exact halves.
+    #[test]
+    fn latencies_are_rounded_as_in_tables() {
+        for ascii in [false, true] {
+            let theme = Theme { color: false, ascii };
+            let numbers = [0, 1, 999, 1_000, 9_994, 9_996, 12_348, 99_949, 99_951, 999_499];
+            let scales = [1, 1_000, 1_000_000, 1_000_000_000, 1_000_000_000_000];
+            for ns in scales.into_iter().flat_map(|scale| numbers.map(|number| number * scale)) {
+                for ns in [ns, ns + 1] {
+                    assert_eq!(text(|out| Latency(ns, theme).put(out)), latency(ns, ascii));
+                }
+            }
+        }
+        let theme = Theme { color: false, ascii: true };
+        let all = text(|out| Latency(u64::MAX, theme).put(out));
+        assert_eq!(all, "213,503 d 23 h");
     }
 
     #[test]

@@ -252,3 +252,31 @@ fn sums_are_those_of_the_operations() {
     let table = text(&table.stdout);
     assert!(table.lines().any(|line| line.contains("write") && line.contains("200")), "{table}");
 }
+
+/// The library in the command sees the same calls, without any rights.
+#[test]
+fn the_preloaded_library_needs_no_rights() {
+    let scratch = Scratch::new("io-preload");
+    fs::create_dir(scratch.0.join("files")).unwrap();
+    let script = "cd files && dd if=/dev/zero of=sums bs=4096 count=50 status=none; exit 7";
+    let output =
+        run(blkkin(&scratch.0).args(["io", "--preload", "--json", "--", "sh", "-c", script]));
+    assert_eq!(output.status.code(), Some(7), "{}", text(&output.stderr));
+    let lines = text(&output.stdout);
+    let operations: Vec<Value> =
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let path = scratch.0.join("files/sums");
+    let is_write = |one: &&Value| one["op"] == "write" && one["path"] == path.to_str().unwrap();
+    let writes: Vec<&Value> = operations.iter().filter(is_write).collect();
+    assert_eq!(writes.len(), 50, "{lines}");
+    let are_whole = |one: &&Value| one["program"] == "dd" && one["done"] == 4096;
+    assert!(writes.iter().all(are_whole), "{lines}");
+    let trace = ["io", "--preload", "-o", "trace", "--", "dd", "if=/dev/zero", "of=/dev/null"];
+    let status = run(blkkin(&scratch.0).args(trace).args(["bs=1", "count=1000"])).status;
+    assert!(status.success());
+    let shown = objects(&run(blkkin(&scratch.0).args(["io", "--json", "--from", "trace"])));
+    let is_read = |one: &&Value| one["op"] == "read" && one["path"] == "/dev/zero";
+    assert_eq!(shown.iter().filter(is_read).count(), 1000);
+    let static_command = run(blkkin(&scratch.0).args(["io", "--preload", "--app", "x", "--", "y"]));
+    assert_eq!(static_command.status.code(), Some(2));
+}

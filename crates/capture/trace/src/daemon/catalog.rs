@@ -121,6 +121,7 @@ fn field_kind(kind: Kind) -> catalog::Kind<'static> {
         Kind::String => catalog::Kind::String,
         Kind::Array(of, count) => catalog::Kind::Array(of, count),
         Kind::Sequence(of) => catalog::Kind::Sequence(of),
+        Kind::Bytes => catalog::Kind::Bytes,
         Kind::Enum(Scalar::Signed { width, .. }, labels) => {
             catalog::Kind::Enum(true, width, labels.0)
         }

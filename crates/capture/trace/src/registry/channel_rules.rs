@@ -6,7 +6,7 @@ use crate::event_context::{self, ContextSource};
 use crate::event_type::EventType;
 use crate::kind::Kind;
 use blkkin_control::rules::Rules;
-use blkkin_control::{EventRule, Scalar};
+use blkkin_control::{EventRule, Scalar, Width};
 use blkkin_filter::{Filter, Integer, OperandKind, PseudoField, Step, Value, Values};
 use blkkin_ring::Encoder;
 use std::cell::OnceCell;
@@ -218,6 +218,10 @@ fn element(kind: Kind, bytes: &[u8], index: u64) -> Value<'_> {
     let (of, bytes) = match kind {
         Kind::Array(of, _) => (of, bytes),
         Kind::Sequence(of) => (of, bytes.get(4..).unwrap_or_default()),
+        Kind::Bytes => (
+            Scalar::Unsigned { width: Width::Bits8, hex: true },
+            bytes.get(4..).unwrap_or_default(),
+        ),
         _ => return Value::Absent,
     };
     let found = usize::try_from(index).ok().and_then(|index| bytes.chunks(of.bytes()).nth(index));

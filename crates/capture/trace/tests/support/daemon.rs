@@ -424,7 +424,10 @@ fn split(mut bytes: &[u8], types: &HashMap<u32, EventType>, contexts: &[Context]
             FieldKind::F64 => cut(8),
             FieldKind::Bool => cut(1),
             FieldKind::String => text(&mut cut),
-            FieldKind::Bytes => unreachable!("no such field is recorded yet"),
+            FieldKind::Bytes => {
+                let count = cut(4);
+                cut(u32::from_le_bytes(*count.first_chunk().unwrap()) as usize)
+            }
         });
         let fields = fields.collect();
         events.push(Event { name: event.name.clone(), contexts: parts, fields });

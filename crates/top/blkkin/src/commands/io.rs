@@ -6,13 +6,13 @@ mod control;
 mod control_socket;
 mod gate;
 mod options;
+mod preload;
 mod recording;
 mod show;
 
 use crate::exit::{self, Error, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::plural;
-use blkkin_io::NoLookup;
 use blkkin_reader::{Follower, Reading, Source};
 use choice::Choice;
 use options::{Command, Format};
@@ -43,7 +43,10 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
             "give --app NAME, --pid PID, or a command after `--`; --from TRACE reads a trace",
         ));
     }
-    record(&args)
+    match args.preload {
+        true => preload::run(&args),
+        false => record(&args),
+    }
 }
 
 /// Shows the operations in recorded traces.
@@ -52,7 +55,7 @@ fn show_trace(args: &Args) -> Result<Exit, Error> {
     let opened = blkkin_reader::open(&sources);
     let interrupt = Interrupt::listen()?;
     let asked = interrupt.clone();
-    let mut shower = Shower::new(args, NoLookup)?;
+    let mut shower = Shower::new(args)?;
     let reading = Reading::new(&opened.traces).stop_when(move || asked.is_set());
     let mut stats = reading.ordered(&mut shower);
     stats.problems.splice(0..0, opened.problems.iter().cloned());
@@ -82,7 +85,7 @@ fn record(args: &Args) -> Result<Exit, Error> {
         true => None,
         false => Some(gate::Gated::start(&args.run, |pid| recording.choose(Choice::Process(pid)))?),
     };
-    let mut shower = Shower::new(args, NoLookup)?;
+    let mut shower = Shower::new(args)?;
     let mut follower = Follower::new(&recording.sources());
     let mut problems = Vec::new();
     let is_screen = args.summary && args.format() == Format::Columns && shower.is_terminal();

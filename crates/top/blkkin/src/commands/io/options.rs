@@ -20,7 +20,8 @@ use std::path::PathBuf;
         blkkin io --app fio --summary                   sums by program, operation and file\n  \
         blkkin io --pid 1327 --json | jq .path          one JSON object an operation\n  \
         blkkin io --app postgres -o trace               record only; then: blkkin io --from trace\n  \
-        blkkin io apps set iozone,dd                    change the list of a running blkkin io",
+        blkkin io apps set iozone,dd                    change the list of a running blkkin io\n  \
+        blkkin io --preload -- python3 job.py           without privileges, from inside the program",
     after_help = IO_HELP
 )]
 pub(crate) struct Args {
@@ -72,6 +73,17 @@ pub(crate) struct Args {
     /// Command to run
     #[arg(last = true, value_name = "COMMAND", id = "run", help_heading = "Programs")]
     pub(super) run: Vec<OsString>,
+
+    /// Record from inside the command instead of the kernel: needs no rights, and costs less. Not
+    /// seen are static programs, system calls without the C library's functions (Go, io_uring), and
+    /// those of the C library itself (fopen, fread, printf)
+    #[arg(
+        long,
+        requires = "run",
+        conflicts_with_all = ["apps", "pids", "from", "buffer"],
+        help_heading = "Programs"
+    )]
+    pub(super) preload: bool,
 
     /// Stop until the parent continues this process, then become the command
     #[arg(long, hide = true, requires = "run")]

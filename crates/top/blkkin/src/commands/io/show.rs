@@ -3,7 +3,7 @@
 use super::options::{Args, Format};
 use crate::exit::Error;
 use crate::output::{self, EscapedOutput, ignore_closed_pipe, plural, raw_stdout, stderr, width};
-use blkkin_io::{Grouping, Lookup, Operation, Summary, Tracker};
+use blkkin_io::{Grouping, Operation, Summary, Tracker};
 use blkkin_reader::{Consumer, Event, Loss, LossKind, Stream, Trace};
 use blkkin_text::operations::{self, ColumnPrinter, SummaryOptions};
 use blkkin_text::time::TimeFormat;
@@ -21,8 +21,8 @@ const SCREEN_ROWS: usize = 24;
 const TEXT_SIZE_MAX: usize = 64 << 10;
 
 /// Consumer of events that shows the operations in them.
-pub(super) struct Shower<L> {
-    tracker: Tracker<L>,
+pub(super) struct Shower {
+    tracker: Tracker,
     format: Format,
     columns: ColumnPrinter,
     summary: Option<Summary>,
@@ -36,8 +36,8 @@ pub(super) struct Shower<L> {
     is_terminal: bool,
 }
 
-impl<L: Lookup> Shower<L> {
-    pub(super) fn new(args: &Args, lookup: L) -> Result<Shower<L>, Error> {
+impl Shower {
+    pub(super) fn new(args: &Args) -> Result<Shower, Error> {
         let is_ascii = !output::locale_is_utf8();
         let is_terminal = io::stdout().is_terminal();
         let columns = ColumnPrinter::new(TimeFormat::Clock, false, is_ascii);
@@ -46,7 +46,7 @@ impl<L: Lookup> Shower<L> {
             columns.header(&mut text);
         }
         Ok(Shower {
-            tracker: Tracker::new(lookup),
+            tracker: Tracker::new(),
             format: args.format(),
             columns,
             summary: args.summary.then(|| Summary::new(SLOWEST_MAX)),
@@ -154,7 +154,7 @@ impl<L: Lookup> Shower<L> {
     }
 }
 
-impl<L: Lookup> Consumer for Shower<L> {
+impl Consumer for Shower {
     fn event(&mut self, event: &mut Event<'_>) -> ControlFlow<()> {
         if self.is_over() {
             return ControlFlow::Break(());
@@ -166,6 +166,7 @@ impl<L: Lookup> Consumer for Shower<L> {
     }
 
     fn loss(&mut self, _: &Trace, _: &Stream, loss: &Loss) -> ControlFlow<()> {
+        self.tracker.lost();
         self.write_text();
         let what = if loss.kind == LossKind::Events { "event" } else { "packet" };
         let count = loss.count.map_or_else(|| format!("some {what}s"), |count| plural(count, what));

@@ -1,0 +1,22 @@
+//! The replaced functions, by subject.
+
+mod descriptors;
+mod files;
+mod paths;
+mod sockets;
+mod transfers;
+
+use crate::next::NextDefinition;
+
+/// Finds the next definitions of all functions. Called once, at the library's start.
+pub(crate) fn resolve() {
+    let all: [&[&NextDefinition]; 6] = [
+        descriptors::NEXT,
+        files::NEXT,
+        files::MAPPINGS,
+        paths::NEXT,
+        sockets::NEXT,
+        transfers::NEXT,
+    ];
+    all.into_iter().flatten().for_each(|next| next.resolve());
+}
