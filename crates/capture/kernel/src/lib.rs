@@ -5,8 +5,9 @@
 //! writes into rings, `chosen` the part that knows the processes to record; `syscall_code`,
 //! `process_code` and `record_code` (tracepoints) make the programs. Places of fields in the
 //! kernel's structures come from its types ([`Btf`]), the arguments of system calls and the fields
-//! of tracepoints from its tracing file system ([`TraceFs`]). Both are treated as hostile: memory
-//! is bounded by the size of the file, and errors name the place and what was expected there.
+//! of tracepoints from its tracing file system ([`TraceFs`]), places for user-space probes from ELF
+//! files ([`UserProgram`]). All are treated as hostile: memory is bounded by the size of the file
+//! or by a limit, and errors name the place and what was expected there.
 
 mod assembler;
 mod btf;
@@ -16,6 +17,7 @@ mod error;
 mod event_format;
 mod frame;
 mod process_code;
+mod program;
 mod record_code;
 mod record_type;
 mod recorder;
@@ -29,5 +31,9 @@ pub use btf::{Btf, BtfError, FieldPlace, Function, Parameter, RawTracepoint};
 pub use chosen::{ChosenProcesses, kernel_name};
 pub use error::Error;
 pub use event_format::{EventFormat, FieldKind, FormatError, FormatField};
+pub use program::{
+    ArgumentLocation, ProgramError, ProgramErrorKind, Register, ResolveError, ScaledIndex, Symbol,
+    UsdtArgument, UsdtProbe, UserProgram, resolve,
+};
 pub use recorder::{Recorder, Selection};
 pub use tracefs::{Argument, EventName, SystemCall, TraceFs, TraceFsError};
