@@ -1,8 +1,10 @@
-//! The replaced functions, by subject.
+//! The replaced functions, by subject. The macros in [`replace`] define a function and the pointer
+//! to its next definition.
 
 mod descriptors;
 mod files;
 mod paths;
+mod replace;
 mod sockets;
 mod transfers;
 

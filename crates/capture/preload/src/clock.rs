@@ -13,6 +13,8 @@ const FRACTION: u32 = 32;
 static START_TICKS: AtomicU64 = AtomicU64::new(0);
 static START_NS: AtomicU64 = AtomicU64::new(0);
 
+/// Maximum number of ticks within which both clocks are read, if the thread is not interrupted.
+const CLOSE_TICKS: u64 = 500;
 /// Minimum time from the start to a measurement, in nanoseconds. The two clocks are read within
 /// about 100 ns, so the error of the rate is below 1 in 2000.
 const MEASURED_NS_MIN: u64 = 200_000;
@@ -33,8 +35,9 @@ pub(crate) struct StartTime {
 /// Reads both clocks. Called once, at the library's start.
 pub(crate) fn start() {
     if tsc_is_steady() {
-        START_TICKS.store(tsc(), Relaxed);
-        START_NS.store(monotonic_ns(), Relaxed);
+        let (ticks, ns) = both_clocks();
+        START_TICKS.store(ticks, Relaxed);
+        START_NS.store(ns, Relaxed);
     }
 }
 
@@ -53,9 +56,27 @@ pub(crate) fn measure() {
     }
 }
 
+/// Reads both clocks at once: the counter is read before and after the system's clock. Repeats that
+/// if the thread was interrupted meanwhile, and returns the best of all attempts.
+fn both_clocks() -> (u64, u64) {
+    const ATTEMPTS_MAX: u32 = 20;
+    let mut best = (u64::MAX, 0, 0);
+    for _ in 0..ATTEMPTS_MAX {
+        let (before, ns, after) = (tsc(), monotonic_ns(), tsc());
+        let distance = after.saturating_sub(before);
+        if distance < best.0 {
+            best = (distance, before + distance / 2, ns);
+        }
+        if distance < CLOSE_TICKS {
+            break;
+        }
+    }
+    (best.1, best.2)
+}
+
 /// Returns the rate of the counter since the start; `None` if the counter went back.
 fn rate_now() -> Option<u64> {
-    let (ticks, ns) = (tsc(), monotonic_ns());
+    let (ticks, ns) = both_clocks();
     let ticks = ticks.checked_sub(START_TICKS.load(Relaxed)).filter(|ticks| *ticks > 0)?;
     let ns = ns.saturating_sub(START_NS.load(Relaxed));
     u64::try_from((u128::from(ns) << FRACTION) / u128::from(ticks)).ok().filter(|rate| *rate > 0)

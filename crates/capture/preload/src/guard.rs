@@ -12,8 +12,8 @@ pub(crate) fn is_silent() -> bool {
 }
 
 /// Increments the counter at the begin of the tracer's own work, and decrements it at the end.
-pub(crate) fn mark_own_work(begins: bool) {
-    counter::add(if begins { 1 } else { -1 });
+pub(crate) fn mark_own_work(is_begin: bool) {
+    counter::add(if is_begin { 1 } else { -1 });
 }
 
 #[cfg(target_arch = "x86_64")]

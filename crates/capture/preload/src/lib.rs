@@ -30,14 +30,12 @@
 
 #![allow(unsafe_code)]
 
-mod call;
 mod calls;
 mod clock;
 mod fields;
 mod guard;
 mod next;
 mod recording;
-mod replace;
 mod start;
 mod state;
 mod switch;

@@ -1,7 +1,8 @@
-//! Entry point before `main`, and before the tracer's start.
+//! Entry point before `main`, and before the tracer's start; and what follows each change of the
+//! tracer's rules.
 
-use crate::{calls, clock, guard, switch};
-use blkkin_trace::daemon;
+use crate::{calls, clock, guard, state, switch, types};
+use blkkin_trace::{daemon, registry};
 
 /// Entry point that the C library calls before those of libraries without a priority, so before the
 /// tracer's own.
@@ -17,5 +18,23 @@ extern "C" fn prepare() {
     calls::resolve();
     clock::start();
     daemon::on_own_work(guard::mark_own_work);
-    switch::prepare();
+    registry::on_undecided(|| {
+        switch::undecide();
+        state::forget();
+    });
+    registry::on_change(follow_rules);
+}
+
+/// Sets the switch after a change of the rules. The state is recorded first, so that it precedes
+/// the first call in most cases.
+fn follow_rules() {
+    if registry::is_undecided() {
+        return;
+    }
+    let is_on = types::has_wanted();
+    if is_on {
+        clock::measure();
+    }
+    state::record_if_new();
+    switch::set(is_on);
 }

@@ -1,6 +1,6 @@
 //! A word that decides whether calls are recorded. Each replaced function loads it first.
 
-use crate::{clock, guard, state, types};
+use crate::guard;
 use blkkin_trace::registry;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
@@ -15,28 +15,14 @@ const ON: u8 = 1;
 /// No agent was found yet, or this is a forked child without rules: each call has to check.
 const UNDECIDED: u8 = 2;
 
-/// Registers the functions that keep the switch up to date with the tracer's rules. Called once,
-/// before the tracer starts.
-pub(crate) fn prepare() {
-    registry::on_undecided(|| {
-        SWITCH.store(UNDECIDED, Relaxed);
-        state::forget();
-    });
-    registry::on_change(follow_rules);
+/// Sets the switch by the decision of the tracer's rules.
+pub(crate) fn set(is_on: bool) {
+    SWITCH.store(if is_on { ON } else { OFF }, Relaxed);
 }
 
-/// Sets the switch after a change of the rules. The state is recorded first, so that it precedes
-/// the first call in most cases.
-fn follow_rules() {
-    if registry::is_undecided() {
-        return;
-    }
-    let is_on = types::are_wanted();
-    if is_on {
-        clock::measure();
-    }
-    state::record_if_new();
-    SWITCH.store(if is_on { ON } else { OFF }, Relaxed);
+/// Makes each call check for rules, as in a forked child.
+pub(crate) fn undecide() {
+    SWITCH.store(UNDECIDED, Relaxed);
 }
 
 /// Returns false if no call is recorded.
@@ -55,7 +41,7 @@ pub(crate) fn is_decided_on() -> bool {
 }
 
 /// Starts the tracer if an agent has requested it, or in a forked child, and waits for the rules as
-/// the tracer does at each undecided event.
+/// the tracer does at each undecided event. Leaves `errno` unchanged.
 #[cold]
 #[inline(never)]
 fn decide() -> bool {
@@ -63,13 +49,18 @@ fn decide() -> bool {
         return false;
     }
     guard::mark_own_work(true);
+    // SAFETY: the C library returns a pointer that is valid for the lifetime of this thread.
+    let errno = unsafe { libc::__errno_location().read() };
     let mut before = 0;
     // SAFETY: writes to a live integer. Most of the replaced functions are not cancellation
     // points, and the tracer's work is never one.
     unsafe { pthread_setcancelstate(CANCEL_DISABLE, &raw mut before) };
     registry::stays_undecided();
-    // SAFETY: restores the state.
-    unsafe { pthread_setcancelstate(before, std::ptr::null_mut()) };
+    // SAFETY: restores the state, and `errno` as above.
+    unsafe {
+        pthread_setcancelstate(before, std::ptr::null_mut());
+        libc::__errno_location().write(errno);
+    }
     guard::mark_own_work(false);
     SWITCH.load(Relaxed) == ON
 }

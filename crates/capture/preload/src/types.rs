@@ -1,6 +1,6 @@
 //! Event types of the recorded system calls: names, and names of the arguments in tracefs.
 
-use crate::call::Call;
+use crate::recording::Call;
 use blkkin_trace::{EventType, registry};
 
 macro_rules! calls {
@@ -23,7 +23,6 @@ calls! {
     CREAT "creat" pathname mode;
     SOCKET "socket" family type protocol;
     SOCKETPAIR "socketpair" family type protocol usockvec;
-    PIPE "pipe" fildes;
     PIPE2 "pipe2" fildes flags;
     ACCEPT "accept" fd upeer_sockaddr upeer_addrlen;
     ACCEPT4 "accept4" fd upeer_sockaddr upeer_addrlen flags;
@@ -82,6 +81,6 @@ calls! {
 }
 
 /// Returns true if a channel wants events of any of the types. They need not be registered.
-pub(crate) fn are_wanted() -> bool {
+pub(crate) fn has_wanted() -> bool {
     ALL.iter().any(|event| registry::is_wanted(event))
 }

@@ -401,9 +401,9 @@ extern "C" fn after_fork() {
 
 /// Runs `work`, as work of this library, and discards a panic.
 fn catch_panics(work: impl FnOnce()) {
-    let on_own_work = |begins: bool| {
+    let on_own_work = |is_begin: bool| {
         if let Some(on_own_work) = ON_OWN_WORK.get() {
-            on_own_work(begins);
+            on_own_work(is_begin);
         }
     };
     on_own_work(true);

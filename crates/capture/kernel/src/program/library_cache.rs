@@ -1,13 +1,14 @@
 //! Cache of the dynamic linker (`/etc/ld.so.cache`): paths of the installed libraries by name.
 //!
 //! ```text
-//! header   "glibc-ld.so.cache1.1", number of entries, size of the texts, flags, extensions: 48 bytes
+//! header   "glibc-ld.so.cache1.1", number of entries, size of the texts, flags, extensions:
+//!          48 bytes
 //! entries  flags, offset of the name, offset of the path, unused: 4 bytes each; processor features
 //! texts    terminated by NUL, with offsets from the start of the header
 //! ```
 //!
-//! An older format may stand in front of it: "ld.so-1.7.0", the number of entries, and entries of 12
-//! bytes.
+//! An older format may stand in front of it: "ld.so-1.7.0", the number of entries, and entries of
+//! 12 bytes.
 
 use super::elf::{long, word};
 use std::ffi::OsStr;

@@ -1,6 +1,6 @@
 //! Functions that create, copy and close descriptors.
 
-use crate::replace::{replace, replace_if, syscall};
+use super::replace::{replace, replace_if, syscall};
 use libc::{c_char, c_int, c_uint, sigset_t};
 
 /// Returns the argument of `fcntl` as the kernel uses it: 0 if the command has none, so that the
@@ -51,6 +51,8 @@ unsafe fn dup2_raw(from: c_int, to: c_int) -> libc::c_long {
 }
 
 replace! {
+    in super;
+
     fn [close __close](fd: c_int) -> c_int;
     raw syscall!(SYS_close, fd);
     record CLOSE |outcome| [fd];
@@ -81,7 +83,7 @@ replace! {
 
     fn [pipe __pipe](pair: *mut c_int) -> c_int;
     raw syscall!(SYS_pipe2, pair, 0);
-    record PIPE |outcome| [Descriptors::returned(pair, outcome)];
+    record PIPE2 |outcome| [Descriptors::returned(pair, outcome), Flags(0)];
 
     fn [pipe2](pair: *mut c_int, flags: c_int) -> c_int;
     raw syscall!(SYS_pipe2, pair, flags);

@@ -1,11 +1,13 @@
 //! Functions of open files: positions, synchronisation, sizes, mappings.
 
+use super::replace::{replace, replace_if, syscall};
 use crate::next::NextDefinition;
 use crate::recording::ErrorNumber;
-use crate::replace::{replace, replace_if, syscall};
 use libc::{MAP_ANONYMOUS, c_int, c_uint, c_void, off_t, size_t};
 
 replace! {
+    in super;
+
     fn [lseek lseek64 __lseek](fd: c_int, offset: off_t, whence: c_int) -> off_t;
     raw syscall!(SYS_lseek, fd, offset, whence);
     record LSEEK |outcome| [fd, offset, whence.cast_unsigned()];
@@ -47,6 +49,7 @@ replace! {
 macro_rules! mappings {
     ($($name:ident)*) => {
         $(replace_if! {
+            in super;
             fn $name(
                 address: *mut c_void,
                 length: size_t,

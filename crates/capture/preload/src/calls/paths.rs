@@ -1,6 +1,6 @@
 //! Functions that open, remove, rename and shorten files by their paths.
 
-use crate::replace::{replace, replace_if, syscall};
+use super::replace::{replace, replace_if, syscall};
 use libc::{AT_FDCWD, AT_REMOVEDIR, O_CREAT, O_TMPFILE, O_TRUNC, O_WRONLY, c_char, c_int, c_uint};
 use libc::{mode_t, off_t};
 
@@ -17,6 +17,8 @@ const CREATE: c_int = O_CREAT | O_WRONLY | O_TRUNC;
 // Where a function and its system call differ, the event is that of the system call which the C
 // library makes.
 replace! {
+    in super;
+
     fn [open open64 __open __open64](path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
     raw syscall!(SYS_openat, AT_FDCWD, path, flags, mode_for(flags, mode));
     record OPENAT |outcome| [

@@ -1,6 +1,6 @@
 //! Functions of sockets.
 
-use crate::replace::{replace, replace_if, syscall};
+use super::replace::{replace, replace_if, syscall};
 use libc::{
     c_int, c_uint, c_void, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec,
 };
@@ -23,6 +23,8 @@ fn signed(size: socklen_t) -> i32 {
 }
 
 replace! {
+    in super;
+
     fn [socket](family: c_int, kind: c_int, protocol: c_int) -> c_int;
     raw syscall!(SYS_socket, family, kind, protocol);
     record SOCKET |outcome| [family, kind, protocol];

@@ -1,6 +1,6 @@
 //! Functions that read and write files and other descriptors.
 
-use crate::replace::{replace, replace_if, syscall};
+use super::replace::{replace, replace_if, syscall};
 use libc::{c_int, c_uint, c_void, iovec, off_t, size_t, ssize_t};
 
 /// Returns both halves of an offset, as the C library passes them to `preadv` and the like.
@@ -18,6 +18,8 @@ fn check(count: size_t, size: size_t) {
 }
 
 replace! {
+    in super;
+
     fn [read __read](fd: c_int, buf: *mut c_void, count: size_t) -> ssize_t;
     raw syscall!(SYS_read, fd, buf, count);
     record READ |outcome| [fd, Pointer::of(buf), count];

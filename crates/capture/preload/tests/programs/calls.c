@@ -154,9 +154,9 @@ static void transfers(void)
 	REQUIRE(mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED);
 
 	int pair[2], other[2];
-	CALL("pipe", pipe(pair));
+	CALL("pipe2", pipe(pair));
 	CALL("pipe2", pipe2(other, O_NONBLOCK));
-	CALL("pipe", pipe(bad));
+	CALL("pipe2", pipe(bad));
 	off_t from = 0, to = 100;
 	CALL("sendfile64", sendfile(pair[1], fd, &from, 10));
 	CALL("sendfile64", sendfile64(pair[1], 99, NULL, 10));
@@ -380,9 +380,18 @@ static void closes(void)
 	closefrom(3);
 }
 
+static void *sleeps(void *argument)
+{
+	pause();
+	return argument;
+}
+
 static void bench(long count)
 {
 	char byte;
+	/* Calls on descriptors take longer in a process of several threads, as with the tracer's. */
+	pthread_t other;
+	REQUIRE(pthread_create(&other, NULL, sleeps, NULL) == 0);
 	int fd = open("/dev/zero", O_RDONLY);
 	double best = 1e9;
 	for (int round = 0; round < 20; round++) {
@@ -394,6 +403,7 @@ static void bench(long count)
 		double ns = (end.tv_sec - begin.tv_sec) * 1e9 + (end.tv_nsec - begin.tv_nsec);
 		if (ns / count < best)
 			best = ns / count;
+		usleep(30000);
 	}
 	printf("%.1f\n", best);
 }

@@ -1,20 +1,22 @@
-//! Macros that define a replaced function and the pointer to its next definition.
+//! Macros that define the replacement of a function.
 
 /// Defines replacements of functions:
 ///
 /// ```text
+/// in super;                                    the module with names that arguments use
 /// fn [NAME ...](ARGUMENTS) -> RESULT;          all names have the same signature
 /// raw SYSTEM CALL;                             used until the next definition is known
 /// record TYPE |outcome| [VALUES OF FIELDS];    without result and duration
 /// ```
 macro_rules! replace {
-    ($(
+    (in $outer:tt; $(
         fn [$($name:ident)+] $arguments:tt -> $result:ty;
         raw $raw:expr;
         record $call:ident |$outcome:ident| $fields:tt;
     )*) => {
         $($(
             replace_if! {
+                in $outer;
                 fn $name $arguments -> $result;
                 if true;
                 raw $raw;
@@ -30,6 +32,7 @@ macro_rules! replace {
 /// Defines one replacement, which records a call only under a condition on its arguments.
 macro_rules! replace_if {
     (
+        in $outer:tt;
         fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $result:ty;
         if $condition:expr;
         raw $raw:expr;
@@ -37,11 +40,11 @@ macro_rules! replace_if {
     ) => {
         mod $name {
             #![allow(unused_imports, reason = "each function uses some of them")]
-            #![allow(unused_variables, reason = "system calls have fewer arguments than some functions")]
+            #![allow(unused_variables, reason = "not all arguments are recorded")]
             #![allow(unused_unsafe, reason = "few fields are read from the program's memory")]
             #![allow(clippy::too_many_arguments, reason = "those of the replaced function")]
 
-            use super::*;
+            use $outer::*;
             use crate::fields::{Address, Descriptors, Flags, Path, Pointer, WideFlags};
             use crate::next::NextDefinition;
             use crate::recording::{CallResult, Recording};
