@@ -256,7 +256,7 @@ pub struct Program {
     place: AttachPoint,
 }
 
-/// AttachPoint in the kernel where a program runs.
+/// Hook of the kernel at which a program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttachPoint {
     /// Raw tracepoint whose type has this number in the kernel's BTF. The program gets the

@@ -19,6 +19,8 @@ use std::sync::atomic::Ordering::Relaxed;
 pub(crate) const NAME_SIZE: usize = 16;
 /// Maximum number of names of chosen programs.
 const NAMES_MAX: usize = 1024;
+/// Number of process ids. The kernel's limit `pid_max` can be raised up to this number at any time.
+const PIDS: usize = 1 << 22;
 /// Number of processes whose bits are in one word.
 const IN_WORD: u32 = 32;
 /// Bit of a process whose program is chosen by name.
@@ -50,11 +52,7 @@ impl ChosenProcesses {
     }
 
     fn create() -> io::Result<ChosenProcesses> {
-        let text = fs::read_to_string("/proc/sys/kernel/pid_max")?;
-        let pid_max: usize = text.trim().parse().map_err(|_| io::ErrorKind::InvalidData)?;
-        // The limit can be raised later, up to 2^22.
-        let count = pid_max.clamp(1 << 15, 1 << 22);
-        let bits = Map::block("blkkin_chosen", count.div_ceil(IN_WORD as usize) * 8)?;
+        let bits = Map::block("blkkin_chosen", PIDS / IN_WORD as usize * 8)?;
         let memory = bits.memory()?;
         let names = Map::hash("blkkin_names", NAME_SIZE, 1, NAMES_MAX)?;
         Ok(ChosenProcesses { bits, memory, names, named: BTreeSet::new() })
@@ -170,8 +168,8 @@ impl ChosenCode {
     }
 
     /// Stores the current process and thread in a slot of the frame. Jumps to `unchosen` if the
-    /// process is not chosen. `R0` to `R2` are lost, on kernels that call the helper all up to
-    /// `R5`.
+    /// process is not chosen. `R0` to `R2` are lost, and also `R3` to `R5` on kernels that do
+    /// not inline the helper.
     pub(crate) fn current(&self, code: &mut Assembler, slot: Address, unchosen: Label) {
         code.call(Helper::GetCurrentPidTgid);
         code.store(Size::Bits64, slot, R0);

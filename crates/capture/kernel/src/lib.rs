@@ -35,5 +35,5 @@ pub use program::{
     ArgumentLocation, ProgramError, ProgramErrorKind, Register, ResolveError, ScaledIndex, Symbol,
     UsdtArgument, UsdtProbe, UserProgram, resolve,
 };
-pub use recorder::{Recorder, Selection};
+pub use recorder::{Recorder, Selection, SettledMoment};
 pub use tracefs::{Argument, EventName, SystemCall, TraceFs, TraceFsError};

@@ -138,8 +138,8 @@ pub(crate) struct RecordType {
 }
 
 impl RecordType {
-    /// Returns the type for a tracepoint as the kernel describes it. Fields for which an event has
-    /// no room are left out, the last ones first.
+    /// Returns the type for a tracepoint as the kernel describes it. A field that no longer
+    /// fits into the event is left out.
     pub(crate) fn new(subsystem: &str, format: &EventFormat, id: u16) -> RecordType {
         let mut size_max = 0;
         let field = |field: &FormatField| {

@@ -24,6 +24,8 @@ use std::time::Duration;
 const SUBBUFFER_SIZE: usize = 256 << 10;
 /// Default size of a ring, in bytes, on machines with few processors.
 const RING_SIZE: usize = 4 << 20;
+/// Minimum of the default size.
+const RING_SIZE_MIN: usize = 2 * SUBBUFFER_SIZE_MIN;
 /// Maximum size of all rings, in bytes. The kernel refuses programs whose pointers reach further
 /// than 512 MiB.
 const RINGS_SIZE_MAX: usize = 256 << 20;
@@ -32,6 +34,8 @@ const RINGS_SIZE_MAX: usize = 256 << 20;
 const SLACK: usize = 128 << 10;
 /// Time after the programs were detached until none runs any more. A program takes microseconds.
 const DETACH_TIME: Duration = Duration::from_millis(2);
+/// Maximum number of such waits, while a program is seen to run.
+const DETACH_TRIES: usize = 500;
 
 /// Events to record, and where they go.
 #[derive(Clone, Debug)]
@@ -49,8 +53,17 @@ pub struct Selection {
     pub stream: u32,
 }
 
-/// Recording of kernel events. The events of the chosen processes are recorded until it is dropped
-/// or [stopped](Recorder::stop).
+/// Moment before which all events of a recording have been published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettledMoment {
+    /// Nanoseconds of `CLOCK_MONOTONIC`.
+    pub time: u64,
+    /// Positions of the rings' writers, at or after the moment.
+    positions: Vec<u64>,
+}
+
+/// Recording of kernel events, until it is dropped or [stopped](Recorder::stop). System calls are
+/// recorded for the chosen processes, tracepoints for all.
 #[derive(Debug)]
 pub struct Recorder {
     links: Vec<Link>,
@@ -79,10 +92,8 @@ impl Recorder {
         let records = selection.tracepoints.iter().zip(first..);
         let records = records.map(|((group, format), id)| RecordType::new(group, format, id));
         let records: Vec<RecordType> = records.collect();
-        let shape = shape_of(selection)?;
+        let (shape, block) = create_rings(selection)?;
         let map = |name: &'static str| move |error| Error::Map(name, error);
-        let block = Map::block("blkkin_rings", shape.memory_size() + SLACK);
-        let block = block.map_err(map("rings"))?;
         let cells = Cells::new(block.memory().map_err(map("rings"))?);
         cells.prepare(&shape).map_err(|error| Error::Map("rings", io::Error::other(error)))?;
         let waker = KernelWaker::new("blkkin_waker").map_err(map("waker"))?;
@@ -159,7 +170,8 @@ impl Recorder {
         self.readers[ring].finish(&self.cells, &self.shape, buffer).is_some()
     }
 
-    /// Returns the number of events that were lost because a ring was full or taken.
+    /// Returns the number of events that were lost because the ring was full, or because the
+    /// processor's ring and all shared rings were in use.
     pub fn lost(&self) -> u64 {
         (0..self.shape.rings).map(|ring| self.cells.lost(&self.shape, ring)).sum()
     }
@@ -169,10 +181,10 @@ impl Recorder {
         (0..self.shape.rings).map(|ring| self.cells.recorded(&self.shape, ring)).sum()
     }
 
-    /// Returns a time before which all events have been published, in nanoseconds of
-    /// `CLOCK_MONOTONIC`. Returns `None` if a program has been writing an event since a moment ago;
-    /// its processor may have been taken from the machine, for instance.
-    pub fn settled_time(&self) -> Option<u64> {
+    /// Returns a moment before which all events have been published. Returns `None` if a program has
+    /// been writing an event since a moment ago; its processor may have been taken from the virtual
+    /// machine, for instance.
+    pub fn settle(&self) -> Option<SettledMoment> {
         // A program takes its ring before it reads the time. So if no program has the ring after
         // this moment, the events before it are published. The margin is for stores that are not
         // visible yet.
@@ -183,7 +195,28 @@ impl Recorder {
                 !self.cells.is_owned(&self.shape, ring)
             })
         };
-        (0..self.shape.rings).all(is_free).then_some(now)
+        (0..self.shape.rings).all(is_free).then(|| SettledMoment {
+            time: now,
+            positions: (0..self.shape.rings)
+                .map(|ring| self.cells.write_position(&self.shape, ring))
+                .collect(),
+        })
+    }
+
+    /// Returns true if all events before the moment have been consumed.
+    pub fn has_consumed(&self, moment: &SettledMoment) -> bool {
+        let mut positions = self.readers.iter().zip(&moment.positions);
+        positions.all(|(reader, position)| reader.has_reached(*position))
+    }
+
+    /// Returns the maximum number of packets that a ring holds.
+    pub fn packets_max(&self) -> usize {
+        self.shape.subbuffer_count
+    }
+
+    /// Returns the size of all rings in bytes.
+    pub fn rings_size(&self) -> usize {
+        self.shape.rings * self.shape.ring_size()
     }
 
     /// Returns true if no ring has an unread event.
@@ -209,14 +242,20 @@ impl Recorder {
     pub fn stop(&mut self) {
         if !self.links.is_empty() {
             self.links.clear();
-            std::thread::sleep(DETACH_TIME);
+            // A program may still run if its processor was taken from this virtual machine.
+            for _ in 0..DETACH_TRIES {
+                std::thread::sleep(DETACH_TIME);
+                if self.settle().is_some() {
+                    break;
+                }
+            }
         }
     }
 }
 
 /// Margin for stores that are not visible to other processors yet, in nanoseconds.
 const STORE_NS_MAX: u64 = 100_000;
-/// Number of looks at a ring that a program has taken.
+/// Number of times that a ring in use is polled before [`Recorder::settle`] gives up.
 const FREE_TRIES: usize = 10_000;
 /// Time after which a processor's stores are visible to all others.
 const SETTLE_TIME: Duration = Duration::from_millis(1);
@@ -229,17 +268,39 @@ fn call_types(selection: &Selection) -> Vec<CallType> {
     calls.into_iter().zip(0..).map(|(call, id)| CallType::new(call, id)).collect()
 }
 
-/// Returns the shape of the rings for all processors that the machine may have.
-fn shape_of(selection: &Selection) -> Result<Shape, Error> {
-    let rings = possible_processors().map_err(|error| Error::Map("rings", error))? + SHARED_RINGS;
-    let default = {
-        let mut size = RING_SIZE;
-        while size * rings > RINGS_SIZE_MAX && size > 4 * SUBBUFFER_SIZE {
-            size /= 2;
+/// Creates the memory of the rings for all processors that the machine may have. Without a selected
+/// size, the rings are smaller on machines with many processors, and with kernels before Linux 6.0,
+/// which refuse maps of more than about 4 MiB.
+fn create_rings(selection: &Selection) -> Result<(Shape, Map), Error> {
+    let failed = |error| Error::Map("rings", error);
+    let rings = possible_processors().map_err(failed)? + SHARED_RINGS;
+    let block = |shape: &Shape| Map::block("blkkin_rings", shape.memory_size() + SLACK);
+    if let Some(size) = selection.ring_size {
+        let shape = shape_of(selection, rings, size.next_power_of_two())?;
+        let block = block(&shape).map_err(failed)?;
+        return Ok((shape, block));
+    }
+    let mut size = RING_SIZE;
+    while size * rings > RINGS_SIZE_MAX && size > RING_SIZE_MIN {
+        size /= 2;
+    }
+    loop {
+        let shape = shape_of(selection, rings, size)?;
+        match block(&shape) {
+            Ok(block) => return Ok((shape, block)),
+            Err(error) if is_too_large(&error) && size > RING_SIZE_MIN => size /= 2,
+            Err(error) => return Err(failed(error)),
         }
-        size
-    };
-    let ring_size = selection.ring_size.unwrap_or(default).next_power_of_two();
+    }
+}
+
+/// Returns true for the error of a map that exceeds the kernel's maximum size.
+fn is_too_large(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::TOOBIG.raw_os_error())
+}
+
+/// Returns the shape of `rings` rings of `ring_size` bytes.
+fn shape_of(selection: &Selection, rings: usize, ring_size: usize) -> Result<Shape, Error> {
     if ring_size.saturating_mul(rings) > 2 * RINGS_SIZE_MAX - SLACK - (2 << 20) {
         let message = format!(
             "{rings} rings of {ring_size} bytes are more than {} MiB in all",

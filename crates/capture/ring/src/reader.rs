@@ -491,6 +491,11 @@ impl Reader {
         })
     }
 
+    /// Returns true if all events before `position` have been consumed or skipped.
+    pub fn has_reached(&self, position: u64) -> bool {
+        !self.is_before(position)
+    }
+
     /// Returns true if the reader is before `position`. Positions wrap: a distance of 2^63 or more
     /// is negative.
     fn is_before(&self, position: u64) -> bool {

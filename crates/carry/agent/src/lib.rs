@@ -67,4 +67,5 @@ pub use agent::{Agent, Options};
 pub use background::Background;
 pub use date::now as date_now;
 pub use metadata::KernelTrace;
+pub use program_trace::new_uuid;
 pub use quota::Limits;

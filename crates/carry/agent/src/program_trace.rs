@@ -81,7 +81,7 @@ pub(crate) fn describe(
 
 /// Returns a random UUID (version 4 of RFC 9562). If the kernel provides no random numbers, derives
 /// the UUID from the ids of the agent's process and thread.
-pub(crate) fn new_uuid() -> [u8; 16] {
+pub fn new_uuid() -> [u8; 16] {
     let mut uuid = [0; 16];
     let words = blkkin_sys::random_words().unwrap_or_else(|| {
         let [first, second, ..] = blkkin_sys::moment_identity();

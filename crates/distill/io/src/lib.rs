@@ -15,7 +15,7 @@
 //! | `syscall:NAME` | arguments by their kernel names, `ret`, `duration`; at the end of the call |
 //! | `process:fork` | `child`; ignored if the child is the same process (a thread) |
 //! | `process:exec` | `filename`, `name` |
-//! | `process:exit` | ends the process if the thread is the process's first |
+//! | `process:exit` | ends the process; recorded once, by its last thread |
 //! | `state:process` | `of_pid`, `name`, `cwd` when the process was chosen |
 //! | `state:file` | `of_pid`, `fd`, `path` when the process was chosen |
 //!

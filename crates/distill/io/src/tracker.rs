@@ -108,10 +108,8 @@ fn change_state(processes: &mut Processes, meaning: Meaning, values: &Values) ->
         Meaning::Fork => processes.fork(values.id(PID)?, values.id(CHILD)?),
         Meaning::Exec => processes.view(values.id(PID)?).exec(values.text(NAME)),
         Meaning::Exit => {
-            let pid = values.id(PID)?;
-            if values.id(TID).is_none_or(|tid| tid == pid) {
-                processes.remove(pid);
-            }
+            // The kernel's recorder emits one such event for a process, on its last thread.
+            processes.remove(values.id(PID)?);
         }
         Meaning::ProcessState => {
             let mut process = processes.view(values.id(OF_PID)?);

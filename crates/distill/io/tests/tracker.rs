@@ -333,7 +333,6 @@ fn fork_and_exec() {
          15 2 write fd=7 ret=-9
          16 1/9 write fd=4 ret=1
          17 1/9 process:exit
-         18 1 process:exit
          19 1 write fd=3 ret=1
          20 2 read fd=3 ret=1",
         "2+0 sh[1] open:openat 3 /keep = 3

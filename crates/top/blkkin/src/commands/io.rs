@@ -6,6 +6,7 @@ mod control;
 mod control_socket;
 mod gate;
 mod options;
+mod outcome;
 mod preload;
 mod recording;
 mod show;
@@ -16,6 +17,7 @@ use crate::output::plural;
 use blkkin_reader::{Follower, Reading, Source};
 use choice::Choice;
 use options::{Command, Format};
+use outcome::Outcome;
 use recording::{Ends, Recording};
 use show::Shower;
 use std::io::IsTerminal;
@@ -42,6 +44,10 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         return Err(Error::usage("no program is chosen").hint(
             "give --app NAME, --pid PID, or a command after `--`; --from TRACE reads a trace",
         ));
+    }
+    if args.limit.is_some() && !args.has_view() {
+        return Err(Error::usage("--limit counts the operations that are shown, and none are")
+            .hint("add --format, --json or --summary, or leave out --limit"));
     }
     match args.preload {
         true => preload::run(&args),
@@ -121,14 +127,13 @@ fn record(args: &Args) -> Result<Exit, Error> {
     shower.finish()?;
     let ends = recording.finish()?;
     summarize(args, &ends, begun.elapsed());
-    let exit = exit::report_problems(&problems);
-    Ok(match status {
-        _ if exit != Exit::Ok => exit,
-        Some(0) | None if ends.lost > 0 => Exit::Lost,
-        Some(code) => Exit::Command(code),
-        None if interrupt.is_set() => Exit::Interrupted,
-        None => Exit::Ok,
-    })
+    Ok(Outcome {
+        problems,
+        command: status,
+        has_losses: ends.lost > 0,
+        is_interrupted: interrupt.is_set(),
+    }
+    .report())
 }
 
 /// Prints the losses and, for a recorded trace, what was recorded.

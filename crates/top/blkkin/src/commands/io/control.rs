@@ -14,6 +14,10 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
+use std::time::Duration;
+
+/// Pause after a failed accept, for lack of descriptors for instance.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Server on the socket, which is removed on drop.
 pub(super) struct Server {
@@ -34,15 +38,21 @@ impl Server {
         let failed = |error: io::Error| {
             Error::failed(format!("cannot listen on `{}`: {error}", path.display()))
         };
-        let mut builder = DirBuilder::new();
-        builder.recursive(true).mode(0o700).create(&folder).map_err(failed)?;
+        // The folder above is also that of the agent's socket, which other users' programs need.
+        let above = folder.parent().unwrap_or(&folder);
+        DirBuilder::new().recursive(true).mode(0o755).create(above).map_err(failed)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(failed)?;
         // A process with this id has ended without removing its socket.
         let _ = fs::remove_file(&path);
         let listener = UnixListener::bind(&path).map_err(failed)?;
         let mut list = List { handle, apps };
         let serve = move || {
-            for peer in listener.incoming().flatten() {
-                // A failed peer has its own message.
+            for peer in listener.incoming() {
+                let Ok(peer) = peer else {
+                    std::thread::sleep(PAUSE);
+                    continue;
+                };
+                // The command at the other end reports a broken connection itself.
                 let _ = list.serve(peer);
             }
         };

@@ -1,4 +1,4 @@
-//! Places of the sockets by which `blkkin io apps` talks to running recordings, and limits for both
+//! Paths of the sockets by which `blkkin io apps` talks to running recordings, and limits for both
 //! sides.
 
 use std::path::PathBuf;

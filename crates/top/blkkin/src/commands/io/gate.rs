@@ -46,7 +46,10 @@ impl Gated {
             .spawn()
             .map_err(failed)?;
         let pid = Pid::from_child(&child);
-        let stopped = waitid(WaitId::Pid(pid), WaitIdOptions::STOPPED | WaitIdOptions::EXITED);
+        let stopped = waitid(
+            WaitId::Pid(pid),
+            WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
+        );
         let is_chosen =
             stopped.map_err(|error| failed(error.into())).and_then(|_| choose(child.id()));
         if let Err(error) = is_chosen {

@@ -9,8 +9,9 @@ use std::path::PathBuf;
 /// Show the file and network operations of chosen programs
 ///
 /// Programs are chosen by name, by process id, or as a command to run; programs that they start
-/// are included for the last two. Needs no preparation of the programs, but rights to attach probes
-/// to the kernel. The list of names can be changed while it runs: `blkkin io apps`.
+/// are included for the last two. Programs need no changes and no restart. Needs root, or the
+/// capabilities CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN; --preload needs no rights. The list of names
+/// can be changed while it runs: `blkkin io apps`.
 #[derive(clap::Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -36,21 +37,25 @@ pub(crate) struct Args {
     #[arg(long = "pid", value_name = "PID", value_delimiter = ',', help_heading = "Programs")]
     pub(super) pids: Vec<u32>,
 
-    /// Traces to read instead of the running kernel: what `-o` has written
-    #[arg(long, value_name = "TRACE", conflicts_with_all = ["apps", "pids", "output", "run"])]
+    /// Show recorded traces, written by `-o`, instead of recording
+    #[arg(
+        long,
+        value_name = "TRACE",
+        conflicts_with_all = ["apps", "pids", "output", "run", "buffer"]
+    )]
     pub(super) from: Vec<PathBuf>,
 
-    /// Directory to make for a trace; operations are then shown only with --format, --json or
-    /// --summary
+    /// Write a CTF trace to DIR, which must be new or empty; operations are then shown only with
+    /// --format, --json or --summary
     #[arg(short, long, value_name = "DIR")]
     pub(super) output: Option<PathBuf>,
 
-    /// Memory of each processor's buffer, a power of two [default: 4M, or less with more than 60
+    /// Size of each processor's buffer, a power of two [default: 4M, or less with more than 61
     /// processors]
     #[arg(long, value_name = "SIZE", value_parser = values::size)]
     pub(super) buffer: Option<u64>,
 
-    /// End after this many operations
+    /// End the recording after this many operations; a command that was started continues
     #[arg(long, value_name = "N", help_heading = "Output")]
     pub(super) limit: Option<u64>,
 
@@ -66,7 +71,7 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Output")]
     pub(super) summary: bool,
 
-    /// When to colour the output
+    /// When to colour the table of --summary
     #[arg(long, value_enum, value_name = "WHEN", default_value_t, help_heading = "Output")]
     pub(super) color: ColorChoice,
 
@@ -74,9 +79,9 @@ pub(crate) struct Args {
     #[arg(last = true, value_name = "COMMAND", id = "run", help_heading = "Programs")]
     pub(super) run: Vec<OsString>,
 
-    /// Record from inside the command instead of the kernel: needs no rights, and costs less. Not
-    /// seen are static programs, system calls without the C library's functions (Go, io_uring), and
-    /// those of the C library itself (fopen, fread, printf)
+    /// Record from inside the command, without privileges and at lower cost. Misses static programs,
+    /// direct system calls (Go, io_uring), and calls that the C library makes itself (fopen, fread,
+    /// printf)
     #[arg(
         long,
         requires = "run",
@@ -91,8 +96,9 @@ pub(crate) struct Args {
 }
 
 /// Text after the options on the help page.
-const IO_HELP: &str = "Exit status: 0, or that of the command; 3 if it was 0 and something was lost (a message says \
-    how much); 1 something failed, 2 wrong usage, 130 ended by Ctrl-C.";
+const IO_HELP: &str = "Exit status: 0, or that of the command; 3 if events were lost, and the command succeeded or \
+    there was none (a message says how many); 1 something failed, 2 wrong usage, 126 or 127 the command cannot be run, \
+    130 ended by Ctrl-C.";
 
 /// Form of the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]

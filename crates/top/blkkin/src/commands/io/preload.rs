@@ -2,6 +2,7 @@
 //! before the C library records the calls, and an agent in this process writes them as a trace.
 
 use super::options::Args;
+use super::outcome::Outcome;
 use super::show::Shower;
 use crate::commands::agent::log;
 use crate::exit::{self, Error, Exit};
@@ -87,14 +88,13 @@ pub(super) fn run(args: &Args) -> Result<Exit, Error> {
              C library's functions; without --preload the kernel records them",
         );
     }
-    let exit = exit::report_problems(&problems);
-    Ok(match status {
-        _ if exit != Exit::Ok => exit,
-        Some(status) if status.success() && !lost.is_empty() => Exit::Lost,
-        Some(status) => Exit::Command(code(status)),
-        None if interrupt.is_set() => Exit::Interrupted,
-        None => Exit::Ok,
-    })
+    let outcome = Outcome {
+        problems,
+        command: status.map(code),
+        has_losses: !lost.is_empty(),
+        is_interrupted: interrupt.is_set(),
+    };
+    Ok(outcome.report())
 }
 
 fn code(status: ExitStatus) -> u8 {

@@ -7,7 +7,9 @@ use crate::exit::Error;
 use blkkin_agent::KernelTrace;
 use blkkin_control::EventType;
 use blkkin_kernel::state::{self, StateStream, StateWriter};
-use blkkin_kernel::{Btf, ChosenProcesses, Recorder, Selection, SystemCall, TraceFs, kernel_name};
+use blkkin_kernel::{
+    Btf, ChosenProcesses, Recorder, Selection, SystemCall, TraceFs, TraceFsError, kernel_name,
+};
 use blkkin_reader::{LiveTrace, Source};
 use blkkin_ring::TakeOutcome;
 use parking_lot::{Condvar, Mutex};
@@ -31,13 +33,13 @@ const SLEEP_MAX: Duration = Duration::from_secs(1);
 /// Maximum size in bytes of packets that wait to be shown. Then events stay in the rings.
 const WAITING_MAX: u64 = 64 << 20;
 
-/// Message to the thread, with the way for its answer.
+/// Request to the recording thread: a change, and the channel for its result.
 struct Change {
     choice: Choice,
     answer: Sender<Result<(), String>>,
 }
 
-/// Way to change the choice, from any thread.
+/// Handle that changes the recorded processes, from any thread.
 #[derive(Clone)]
 pub(super) struct Handle {
     changes: Sender<Change>,
@@ -97,12 +99,13 @@ pub(super) struct Recording {
 impl Recording {
     /// Attaches the probes and starts the thread. No program is chosen yet.
     pub(super) fn start(args: &Args) -> Result<(Recording, Handle), Error> {
+        check_namespace()?;
         let tracefs = TraceFs::open().map_err(|error| attach_error(error.into()))?;
         let selection = Selection {
             calls: known_calls(&tracefs)?,
             tracepoints: Vec::new(),
             ring_size: args.buffer.map(|size| usize::try_from(size).unwrap_or(usize::MAX / 2)),
-            uuid: uuid(),
+            uuid: blkkin_agent::new_uuid(),
             stream: 0,
         };
         let chosen = ChosenProcesses::new().map_err(attach_error)?;
@@ -118,7 +121,7 @@ impl Recording {
             .metadata()
             .ok_or_else(|| Error::failed("the kernel's names of arguments cannot be recorded"))?;
         let live = match args.has_view() {
-            true => Some(live_trace(&metadata).map_err(memory_error)?),
+            true => Some(live_trace(&metadata, recorder.rings_size()).map_err(memory_error)?),
             false => None,
         };
         let files = match &args.output {
@@ -190,6 +193,21 @@ impl Recording {
     }
 }
 
+/// Fails in a PID namespace of its own: the kernel's probes know processes by their ids in the
+/// initial namespace.
+fn check_namespace() -> Result<(), Error> {
+    match fs::read_link("/proc/self/ns/pid") {
+        Ok(namespace) if namespace.as_os_str() != INITIAL_NAMESPACE => {
+            Err(Error::failed("process ids differ in this container from those of the kernel")
+                .hint("run it outside of the container, or with the host's PID namespace; --preload works in both"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The initial PID namespace in `/proc`.
+const INITIAL_NAMESPACE: &str = "pid:[4026531836]";
+
 fn memory_error(error: io::Error) -> Error {
     Error::failed(format!("cannot record: {error}"))
 }
@@ -203,9 +221,10 @@ fn attach_error(error: blkkin_kernel::Error) -> Error {
     }
 }
 
-fn live_trace(metadata: &str) -> io::Result<LiveTrace> {
+fn live_trace(metadata: &str, rings_size: usize) -> io::Result<LiveTrace> {
     let live = LiveTrace::new("kernel")?;
-    live.set_size_max(2 * WAITING_MAX);
+    // A drain that begins below the maximum may add the contents of all rings, twice at the end.
+    live.set_size_max(2 * (WAITING_MAX + rings_size as u64));
     live.append_metadata(metadata.as_bytes())?;
     Ok(live)
 }
@@ -213,18 +232,12 @@ fn live_trace(metadata: &str) -> io::Result<LiveTrace> {
 /// Returns the calls of this kernel that are operations: older kernels do not have all of them.
 fn known_calls(tracefs: &TraceFs) -> Result<Vec<SystemCall>, Error> {
     let calls = blkkin_io::call_names().filter_map(|name| tracefs.system_call(name).transpose());
-    calls.collect::<Result<_, _>>().map_err(|error| attach_error(error.into()))
-}
-
-fn uuid() -> [u8; 16] {
-    let [one, two] = blkkin_sys::random_words().unwrap_or_default();
-    let mut uuid = [0; 16];
-    uuid[..8].copy_from_slice(&one.to_le_bytes());
-    uuid[8..].copy_from_slice(&two.to_le_bytes());
-    // Version 4, variant 1.
-    uuid[6] = uuid[6] & 0x0f | 0x40;
-    uuid[8] = uuid[8] & 0x3f | 0x80;
-    uuid
+    let calls: Vec<SystemCall> =
+        calls.collect::<Result<_, _>>().map_err(|error| attach_error(error.into()))?;
+    match calls.is_empty() {
+        true => Err(attach_error(TraceFsError::NoSystemCalls.into())),
+        false => Ok(calls),
+    }
 }
 
 /// Returns the time of the monotonic clock's zero, in nanoseconds since 1970. Of several readings,
@@ -259,7 +272,7 @@ impl Sink {
         Ok(())
     }
 
-    /// Returns true if so much waits to be shown that no more should be added.
+    /// Returns true while the packets that wait to be shown exceed [`WAITING_MAX`].
     fn is_full(&self) -> bool {
         self.live.as_ref().is_some_and(|live| live.undelivered_bytes() > WAITING_MAX)
     }
@@ -335,6 +348,9 @@ impl Pump {
 
     fn record(&mut self) -> Result<(), Error> {
         let pause = if self.sink.live.is_some() { SHOWN_PAUSE } else { WRITTEN_PAUSE };
+        // Set if all that was moved may be shown. Otherwise nothing that waits can be shown, and
+        // the sink stays full until more is moved.
+        let mut is_published = true;
         loop {
             self.change()?;
             if self.shared.progress.lock().is_stopping {
@@ -342,18 +358,18 @@ impl Pump {
                 self.drain()?;
                 return self.finish_rings();
             }
-            let settled = self.recorder.settled_time();
-            let has_events = match self.sink.is_full() {
-                true => true,
-                false => {
-                    let has_events = self.drain()?;
-                    if let Some(time) = settled {
-                        self.publish(time, false);
-                    }
-                    has_events
-                }
-            };
-            match has_events {
+            if self.sink.is_full() && is_published {
+                std::thread::sleep(pause);
+                continue;
+            }
+            let settled = self.recorder.settle();
+            let has_events = self.drain()?;
+            let settled = settled.filter(|moment| self.recorder.has_consumed(moment));
+            is_published = settled.is_some();
+            if let Some(moment) = settled {
+                self.publish(moment.time, false);
+            }
+            match has_events || !is_published {
                 true => std::thread::sleep(pause),
                 false => self.sleep()?,
             }
@@ -368,11 +384,13 @@ impl Pump {
         Ok(())
     }
 
-    /// Moves all events from the rings to the sinks. Returns true if there were any.
+    /// Moves the events from the rings to the sinks. Returns true if there were any. Events that are
+    /// recorded meanwhile may stay: a ring that is written faster than it is read must not delay
+    /// the others.
     fn drain(&mut self) -> Result<bool, Error> {
         let mut has_events = false;
         for ring in 0..self.recorder.ring_count() {
-            loop {
+            for _ in 0..=self.recorder.packets_max() {
                 self.buffer.clear();
                 match self.recorder.take(ring, &mut self.buffer) {
                     TakeOutcome::Packet(packet) => {

@@ -34,6 +34,8 @@ pub(super) struct Shower {
     has_color: bool,
     is_ascii: bool,
     is_terminal: bool,
+    /// Set once the sums were drawn on the terminal.
+    has_drawn: bool,
 }
 
 impl Shower {
@@ -58,6 +60,7 @@ impl Shower {
             has_color: args.color.applies(&io::stdout()),
             is_ascii,
             is_terminal,
+            has_drawn: false,
         })
     }
 
@@ -70,7 +73,7 @@ impl Shower {
         self.shown
     }
 
-    /// Returns true if no more can or should be shown.
+    /// Returns true once the output has failed or the limit is reached.
     pub(super) fn is_over(&self) -> bool {
         self.wrote.is_err() || self.limit.is_some_and(|limit| self.shown >= limit)
     }
@@ -114,6 +117,7 @@ impl Shower {
         let rows = rustix::termios::tcgetwinsize(io::stdout()).map_or(0, |size| size.ws_row);
         let rows = if rows == 0 { SCREEN_ROWS } else { rows.into() };
         let Some(table) = self.table(rows.saturating_sub(2).max(1)) else { return Ok(()) };
+        self.has_drawn = true;
         // Moves the cursor to the top left and clears the screen.
         self.text.extend_from_slice(b"\x1b[H\x1b[J");
         let width = width();
@@ -141,7 +145,7 @@ impl Shower {
                 Format::Json => operations::summary_json(&mut self.text, summary),
                 _ => {
                     let table = self.table(ROWS_MAX).unwrap_or_default();
-                    if self.is_terminal {
+                    if self.has_drawn {
                         self.text.extend_from_slice(b"\x1b[H\x1b[J");
                     }
                     self.text.extend_from_slice(table.as_bytes());
