@@ -1,5 +1,6 @@
-//! Paths of the agent's sockets. The agent, commands and traced programs share one rule. No I/O:
-//! the caller passes its environment and opens the resulting paths.
+//! Paths of the agent's sockets. The agent, the commands and the traced programs derive them by the
+//! same rule. This module does no I/O: the caller passes its environment and opens the resulting
+//! paths.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -22,9 +23,9 @@ pub struct SocketEnvironment {
 }
 
 impl SocketEnvironment {
-    /// Reads the variables of a process with this effective user id, by calls of `variable`. An
-    /// empty [`VARIABLE`] counts as unset, and so does a runtime directory whose path is not
-    /// absolute.
+    /// Reads the environment variables of a process with the effective user id `user_id`, by
+    /// calling `variable` with their names. An empty [`VARIABLE`] counts as unset, and so does a
+    /// runtime directory whose path is not absolute.
     pub fn new(
         user_id: u32,
         variable: impl Fn(&'static str) -> Option<OsString>,
@@ -42,9 +43,9 @@ impl SocketEnvironment {
         }
     }
 
-    /// Returns the socket paths of all agents that may serve this process: first that of its user's
-    /// agent, then that of the system's. With [`VARIABLE`] set, or for root, there is only one
-    /// path. Commands use the first socket that answers, traced programs use all of them.
+    /// Returns the socket paths of all agents that may serve this process: first the path of the
+    /// user's agent, then that of the system's agent. If [`VARIABLE`] is set, or for root, there is
+    /// only one path. Commands use the first socket that answers, traced programs use all of them.
     pub fn candidates(&self) -> Vec<PathBuf> {
         let mut candidates = vec![self.own()];
         if self.named().is_none() && self.user_id != 0 {

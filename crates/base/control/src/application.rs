@@ -231,8 +231,9 @@ impl Width {
 }
 
 record! {
-    /// New channel. The program records into its rings once rules are in force: after `Apply`, or
-    /// at once if the rings replace an orphan.
+    /// Channel to add to a program. The program records into the channel's rings once the channel
+    /// has rules: after the first `Apply`, or at once if the rings replace an orphan, whose rules
+    /// stay in force.
     pub struct AddChannel {
         /// Number of the channel, assigned by the agent and unique among the agent's channels in
         /// the program.

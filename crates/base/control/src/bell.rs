@@ -1,6 +1,6 @@
-//! The bell of a traced program: a page of shared memory. Through the page, an agent that started
-//! after the program requests a connection. Until the program's first connection, the page's file
-//! stays open under a high descriptor number ([`DESCRIPTORS`]), where the agent finds it in
+//! The bell of a traced program: a page of shared memory through which an agent that started after
+//! the program requests a connection. Until the program's first connection, the page's file stays
+//! open under a high descriptor number ([`DESCRIPTORS`]), where the agent finds it in
 //! `/proc/PID/fd`. The program reads the page when it records an event whose type no agent has
 //! enabled or disabled yet.
 
@@ -29,8 +29,9 @@ pub const SOCKETS_MAX: usize = 4;
 pub const SIZE: usize = SOCKETS as usize + 8 * SOCKETS_MAX;
 /// Value at [`FILTERS`] if the program could not count its seccomp filters.
 pub const UNKNOWN: u64 = u64::MAX;
-/// Ranges of descriptor numbers to search for the page's file. The program uses the lowest free
-/// number from 512 on. If its descriptor limit permits none, the file keeps its original number.
+/// Ranges of descriptor numbers in which an agent searches for the page's file. The program moves
+/// the file to the lowest free number from 512 on. If the program's descriptor limit forbids such
+/// numbers, the file keeps its original number.
 pub const DESCRIPTORS: [Range<u32>; 2] = [512..576, 3..24];
 
 /// Returns the FNV-1a hash of a socket's path; never 0. Collisions are harmless: after a false

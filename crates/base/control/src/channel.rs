@@ -21,8 +21,8 @@ pub const WAIT_MAX_US: u32 = 600_000_000;
 /// Permitted values of [`Channel::event_size`], in bytes.
 pub const EVENT_SIZES: std::ops::RangeInclusive<u32> = 512..=1 << 20;
 
-/// Value of [`Channel::wait_us`] without a limit: the program waits for room until the agent has
-/// read from none of the channel's rings for 10 s.
+/// Value of [`Channel::wait_us`] for a wait without a time limit. The program then waits for free
+/// space in a full ring until the agent has read nothing from any of the channel's rings for 10 s.
 pub const WAIT_FOREVER: u32 = u32::MAX;
 
 record! {
@@ -38,8 +38,8 @@ record! {
         pub subbuffer_count: Option<u32> = Optional(Number),
         /// Contexts recorded with each event, in this order.
         pub contexts: Vec<Context> = contexts(),
-        /// Maximum time that a program waits for room in a full ring before it drops an event, in
-        /// microseconds: up to [`WAIT_MAX_US`], or [`WAIT_FOREVER`].
+        /// Maximum time that a program waits for free space in a full ring before it drops an
+        /// event, in microseconds: up to [`WAIT_MAX_US`], or [`WAIT_FOREVER`].
         pub wait_us: u32 = Number,
         /// Size of the largest event in bytes, within [`EVENT_SIZES`] and at most the capacity of a
         /// sub-buffer. Strings of larger events are shortened to fit.
@@ -64,7 +64,7 @@ impl Channel {
 }
 
 choice! {
-    /// Behaviour of a ring that has no room for the next event.
+    /// Behaviour of a ring that has too little free space for the next event.
     #[derive(Copy)]
     pub enum Mode {
         /// Mode that drops new events and counts them.

@@ -112,9 +112,10 @@ impl<M: Messages, D> Decoder<M, D> {
         self.bytes.extend_from_slice(&bytes[skipped..]);
     }
 
-    /// Decodes the next message. Returns `None` if more bytes are needed. Returns `None` also after
-    /// an [`Opening`](crate::Opening) or [`Answer`](crate::Answer), since the next message is not
-    /// an `M`. Call it until it returns `None`.
+    /// Decodes the next message. Returns `None` if the decoder needs more bytes. Also returns
+    /// `None` after an [`Opening`](crate::Opening) or [`Answer`](crate::Answer), because the
+    /// messages after it have a type other than `M`. Callers repeat the call until it returns
+    /// `None`.
     pub fn take(&mut self) -> Result<Option<Received<M, D>>, DecodeError> {
         if let Some(error) = self.error {
             return Err(error);
@@ -225,9 +226,9 @@ impl<M: Messages, D> Decoder<M, D> {
         }
     }
 
-    /// Returns `None`, which asks the caller for more bytes. Returns an error if more than
-    /// `permitted` descriptors are waiting. Descriptors received before the first byte of a message
-    /// belong to no message.
+    /// Returns `None`, which requests more bytes from the caller. Fails if more than `permitted`
+    /// descriptors are unassigned. Without any byte of a message, none are permitted, because
+    /// descriptors belong to a message whose first byte has arrived.
     fn need_more(&self, permitted: usize) -> Result<Option<Received<M, D>>, DecodeError> {
         match self.descriptors.len() {
             count if count > permitted => {

@@ -1,7 +1,7 @@
-//! Encodings of values and their permitted ranges. One description serves for writing and reading.
-//! A [`Record`] is a type with a single encoding. A [`Form`] describes the encoding of one field.
-//! It serves for types such as `String`, which each field restricts differently. [`crate::text`]
-//! has the forms of texts and paths.
+//! Encodings of values and their permitted ranges. The same description is used for writing and for
+//! reading. A [`Record`] is a type with a single encoding. A [`Form`] describes the encoding of one
+//! field; it is needed for types such as `String`, for which each field has its own restrictions.
+//! [`crate::text`] contains the forms of texts and paths.
 
 use crate::fault::{Fault, Reason};
 #[cfg(test)]

@@ -52,8 +52,8 @@ pub const PATTERNS_MAX: usize = 512;
 pub const EXECUTABLES_MAX: usize = 64;
 /// Maximum number of process ids in a selection.
 pub const PIDS_MAX: usize = 4096;
-/// Maximum size in bytes of a word for scripts: the code of a failure, such as `no-such-session`,
-/// or the name of a resource, such as `ring-bytes`.
+/// Maximum size in bytes of a machine-readable identifier: a failure's code, such as
+/// `no-such-session`, or a resource's name, such as `ring-bytes`.
 pub const CODE_SIZE_MAX: usize = 40;
 /// Maximum size of the message or hint that explains a failure, or of a loss's reason, in bytes.
 pub const MESSAGE_SIZE_MAX: usize = 8 << 10;

@@ -225,8 +225,8 @@ record! {
         pub used: u64 = Number,
         /// Maximum permitted amount, in the unit of the resource.
         pub limit: u64 = Number,
-        /// Number of refused reservations of the resource. For `ring-bytes`, includes the removals
-        /// of rings because the user exceeded the limit.
+        /// Number of refused reservations of the resource. For `ring-bytes`, it also counts the
+        /// rings that were removed because the user exceeded the limit.
         pub refused: u64 = Number,
     }
 }
@@ -271,13 +271,13 @@ choice! {
     /// Cause of a loss of events or packets.
     #[derive(Copy, PartialOrd, Ord)]
     pub enum Cause {
-        /// Full ring: the program recorded faster than the agent read. Includes events that could
-        /// lock no ring, or were larger than a sub-buffer.
+        /// Full ring: the program recorded faster than the agent read. Includes events that were
+        /// larger than a sub-buffer, and events for which the program could lock no ring.
         0 "ring-full" RingFull,
         /// Output error: the trace could not be written, for example because the disk was full.
         1 "output" Output,
-        /// Size limit: the session's traces reached their maximum size on disk, or would use the
-        /// part of the file system that the agent leaves free.
+        /// Size limit: the session's traces reached their maximum size on disk, or the file system
+        /// has no more free space than the agent must leave.
         2 "size" Size,
         /// No agent was reading the rings, or the agent freed rings with unread events.
         3 "agent-away" AgentAway,

@@ -64,7 +64,8 @@ record! {
         /// other pattern must match the path's last component.
         pub executables: Vec<String> =
             List { count_min: 0, count_max: EXECUTABLES_MAX, of: EXECUTABLE },
-        /// Set if processes with a selected process among their running ancestors are included too.
+        /// Set if descendants of a selected process are included too, provided that the selected
+        /// process is still running as their ancestor.
         pub children: bool = Flag,
     }
 }

@@ -1,7 +1,7 @@
 //! Texts and paths, and the characters permitted in them. Texts of traced programs appear on
-//! terminals, in file names and in the metadata of shared traces. So texts may not contain control
-//! characters, except tabs and line breaks in texts of several lines. Names in file names may not
-//! contain `/`, and field names are C identifiers.
+//! terminals, in file names and in the metadata of shared traces. Texts may therefore not contain
+//! control characters, except for tabs and line breaks in multi-line texts. Names that become part
+//! of file names may not contain `/`, and field names must be C identifiers.
 
 use crate::encoding::{Form, Number};
 use crate::fault::{Fault, Reason};

@@ -14,8 +14,8 @@ use std::sync::Arc;
 /// Description of a whole trace: its clocks, data streams and events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schema {
-    /// Version of CTF, and so the metadata language, from which the schema was read or for which it
-    /// was made.
+    /// Version of CTF from which the schema was parsed, or for which it was made. The version
+    /// determines the metadata language.
     pub version: Version,
     /// Name, UUID, environment and packet header, shared by all streams.
     pub trace: TraceClass,
@@ -45,8 +45,8 @@ pub struct TraceClass {
     pub uid: Option<String>,
     /// The UUID that packets repeat: `trace.uuid` in CTF 1.8, the preamble's in CTF 2.
     pub uuid: Option<Uuid>,
-    /// Native byte order in CTF 1.8. CTF 2 states the byte order in each class; there this is the
-    /// order of the magic number, else of the first fixed-length field, else little-endian.
+    /// Native byte order in CTF 1.8. In CTF 2, where each class states its own byte order, this is
+    /// the order of the magic number, else of the first fixed-length field, else little-endian.
     pub byte_order: ByteOrder,
     /// The environment, in order of appearance.
     pub env: Vec<(String, EnvValue)>,
@@ -128,7 +128,7 @@ pub enum ClockOrigin {
     /// 1970-01-01T00:00:00Z. In CTF 1.8: clocks with `absolute = true`, and LTTng's clock
     /// `monotonic`.
     UnixEpoch,
-    /// Unknown: comparable only with the same clock.
+    /// Unknown origin: times are comparable only with times of the same clock.
     Unknown,
     /// CTF 2: a named origin.
     Custom(ClockIdentity),
@@ -339,8 +339,8 @@ pub struct FloatClass {
     pub bits: Bits,
     /// Number of bits of the exponent.
     pub exponent: u32,
-    /// Number of bits of the mantissa, including the sign. CTF 1.8 counts the sign in place of the
-    /// hidden bit.
+    /// Number of bits of the mantissa, plus one for the sign: 24 for binary32. CTF 1.8 states the
+    /// same number, because it counts the hidden bit instead of the sign.
     pub mantissa: u32,
 }
 

@@ -115,8 +115,8 @@ impl Checker {
         Ok(())
     }
 
-    /// Returns the severity level that the word `side` names; `None` if it names none, or if
-    /// `opposite` is not the event's severity.
+    /// Returns the severity level that the word on one side of a comparison names. Returns `None`
+    /// if the word names no level, or if the opposite side is not the event's severity.
     fn level(&self, side: &Node, opposite: &Node) -> Option<Severity> {
         let (Expr::Operand(side), Expr::Operand(opposite)) = (&side.expr, &opposite.expr) else {
             return None;

@@ -1,5 +1,5 @@
-//! Evaluates trees, and operators on values, without allocation. The host supplies an event's
-//! values through [`Values`].
+//! Evaluation of filter trees, and of operators on values, without allocation. The host (the
+//! program that applies the filter) supplies an event's values through [`Values`].
 
 use crate::glob::Glob;
 use crate::tree::{BinaryOp, CompareOp, Expr, Node};

@@ -107,8 +107,8 @@ impl PseudoField {
         PseudoField::ALL.into_iter().find(|pseudo| pseudo.name() == name)
     }
 
-    /// Returns the static type of the pseudo-field's value. That of the severity is unknown,
-    /// because it compares with numbers and with strings.
+    /// Returns the static type of the pseudo-field's value. The type of the severity is unknown,
+    /// because the severity compares with numbers and with strings.
     pub fn ty(self) -> Type {
         match self {
             PseudoField::Name | PseudoField::Procname | PseudoField::Trace => Type::String,

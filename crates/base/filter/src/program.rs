@@ -41,11 +41,11 @@ enum Step {
     CompareGlob(CompareOp, Glob),
     /// Conversion of the top value to a truth value, 0 or 1.
     Truth,
-    /// End of `&&` if the top value is false: the value becomes 0, and the program continues at the
-    /// step with this index. Otherwise the value is popped.
+    /// Short-circuit of `&&`. If the top value is false, the value becomes 0, and the program
+    /// continues at the step with this index. Otherwise the value is popped.
     EndIfFalse(usize),
-    /// End of `||` if the top value is true: the value becomes 1, and the program continues at the
-    /// step with this index. Otherwise the value is popped.
+    /// Short-circuit of `||`. If the top value is true, the value becomes 1, and the program
+    /// continues at the step with this index. Otherwise the value is popped.
     EndIfTrue(usize),
 }
 

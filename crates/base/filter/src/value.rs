@@ -31,7 +31,8 @@ pub enum Value<'a> {
     Float(f64),
     /// Bytes of a string, without a terminator, or of a blob.
     Str(&'a [u8]),
-    /// Integer of an enumeration, a bit map or the severity, which compares with its labels too.
+    /// Integer of an enumeration, a bit map or the severity, with its labels. It compares with
+    /// numbers, and by `==` and `!=` also with strings that equal a label.
     Enum(Integer, &'a dyn Labels),
 }
 

@@ -37,7 +37,7 @@ pub trait Disk: Send + Sync {
     /// Opens a subdirectory, or creates it if it does not exist.
     fn directory(&self, name: &str) -> io::Result<Arc<dyn Disk>>;
 
-    /// Returns a random number. That of the real disk is unpredictable: it is from `getrandom`.
+    /// Returns a random number. A real disk reads it from `getrandom`, so that it is unpredictable.
     fn random(&self) -> io::Result<u64>;
 }
 

@@ -18,8 +18,8 @@ pub struct Error {
 /// Cause of an error of a journal.
 #[derive(Debug)]
 pub enum ErrorKind {
-    /// Directory that a writer has locked or, on opening for writing, a reader of the journal at
-    /// rest. The lock's holder may be this process.
+    /// Locked directory. The lock belongs to a writer or, on opening for writing, possibly to a
+    /// reader of the journal at rest. The lock's holder may be this process.
     Locked,
     /// Segment with a format version or feature bit that this release does not support. The journal
     /// is neither read nor written.

@@ -5,9 +5,9 @@ use std::cell::Cell;
 /// Fault to inject into the journal's code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Injection {
-    /// Acceptance of payloads by scans without a check of their CRC.
+    /// Missing CRC check: scans accept payloads without checking their CRC.
     PayloadCrcSkipped,
-    /// Acknowledgement of a batch by the writer without a write.
+    /// Missing write: the writer acknowledges a batch that it has not written.
     WriteSkipped,
 }
 

@@ -92,8 +92,9 @@ impl Journal {
         result
     }
 
-    /// Returns the refusal of all appends at present, [`Refusal::Full`] or [`Refusal::Failing`], or
-    /// `None`. Reports neither back-pressure nor the end of the writing thread.
+    /// Returns the refusal that all appends currently receive, [`Refusal::Full`] or
+    /// [`Refusal::Failing`]; `None` if there is no such refusal. Reports neither back-pressure nor
+    /// the end of the writing thread.
     pub fn refusal(&self) -> Option<Refusal> {
         self.queue.refusal()
     }

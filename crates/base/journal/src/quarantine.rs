@@ -35,7 +35,7 @@ pub(crate) enum CopyResult {
     /// Number of bytes copied; less than the range's size if the quarantine is full or fails, or if
     /// the segment's file was truncated.
     Copied(u64),
-    /// Range that was recorded before, with or without a copy; none is made now.
+    /// Range that was recorded before, with or without a copy; it is not copied again.
     Duplicate,
 }
 

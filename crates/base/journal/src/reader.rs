@@ -61,7 +61,7 @@ struct OpenSegment {
     name: String,
 }
 
-/// Item of the reader before its bytes are borrowed from the window.
+/// Item of the reader in a form that does not borrow the item's bytes from the window yet.
 enum NextItem {
     Record(u64, RecordHeader),
     Damage(Damage),
@@ -129,9 +129,9 @@ impl Reader {
         })
     }
 
-    /// Waits for more durable records, up to `timeout`. Returns true if there may be more. Meant to
-    /// be called after [`next`](Self::next) has returned `None`: unread records within the known
-    /// bounds of the open segment do not count.
+    /// Waits for more durable records, up to `timeout`. Returns true if there may be more. Call it
+    /// after [`next`](Self::next) has returned `None`: it ignores unread records within the bounds
+    /// of the open segment that the reader already knows.
     pub fn wait(&self, timeout: Duration) -> bool {
         let deadline = Instant::now() + timeout;
         let mut table = self.shared.table();
@@ -203,9 +203,10 @@ impl Reader {
         Some(damage)
     }
 
-    /// Looks up in the table whether records follow the known end of the segment. Returns `None` if
-    /// the reader should continue in this segment or a later one. Otherwise the inner value is the
-    /// result of this read: the report of a torn tail, or `None` at the end of the journal.
+    /// Looks up in the table of segments whether records follow the known end of the open segment.
+    /// Returns `None` if the reader should continue reading, in this segment or a later one.
+    /// Otherwise returns the result of this read: the report of a torn tail, or `Some(None)` at the
+    /// end of the journal.
     fn continue_after_end(&mut self) -> Option<Option<NextItem>> {
         let open = self.open.as_mut()?;
         match self.shared.table().continuation(self.number, &open.bounds) {

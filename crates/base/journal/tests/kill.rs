@@ -163,8 +163,8 @@ fn nothing_acknowledged_is_lost_when_killed_at_random() {
     figure("D1", &format!("{killed} writers of a journal killed at random"));
 }
 
-/// System calls in which the program is killed: those that modify files, and `write`, by which it
-/// prints.
+/// System calls in which the program is killed: the calls that modify files, and `write`, which
+/// prints the program's lines.
 const CALLS: [&str; 8] =
     ["pwrite64", "fdatasync", "fsync", "renameat", "fallocate", "ftruncate", "unlinkat", "write"];
 

@@ -32,8 +32,8 @@ const PROGRAM_TRACING: u32 = 26;
 /// Attachment of a tracing program to a raw tracepoint.
 const ATTACH_RAW_TRACEPOINT: u32 = 23;
 
-/// Licence that the kernel is told. It lends some of its functions only to programs under a licence
-/// that is compatible with the GPL, as BlkKin's is.
+/// Licence declared to the kernel when a program is loaded. The kernel offers some of its helper
+/// functions only to programs under a licence that is compatible with the GPL, as BlkKin's is.
 const LICENCE: &CStr = c"Dual MIT/GPL";
 
 /// Size in bytes of the text in which the kernel explains why it rejects a program.
@@ -66,7 +66,8 @@ impl Attribute {
         self
     }
 
-    /// Adds the address and the size of memory that the kernel writes to.
+    /// Sets the fields for the verifier's log: the address and the size of the memory to which the
+    /// kernel writes it.
     fn log(self, log: &mut [u8]) -> Attribute {
         let size = log.len() as u32;
         let mut attribute = self.u32(24, 1).u32(28, size);
@@ -108,7 +109,7 @@ fn own(descriptor: i32) -> OwnedFd {
     }
 }
 
-/// Map of the kernel: memory that programs in the kernel share with this process.
+/// eBPF map: memory that programs in the kernel share with this process.
 #[derive(Debug)]
 pub struct Map {
     descriptor: OwnedFd,
@@ -138,8 +139,8 @@ impl Map {
         Ok(Map { descriptor, key_size, value_size })
     }
 
-    /// Creates a block of `size` bytes of zeros, which programs access directly and this process
-    /// can [map](Self::memory). The kernel allocates all of it now.
+    /// Creates a block: an array map with one value of `size` zero bytes, which programs access
+    /// directly and this process can [map](Self::memory). The kernel allocates all of it now.
     pub fn block(name: &str, size: usize) -> io::Result<Map> {
         Map::create(MAP_ARRAY, name, (4, size), 1)
     }
@@ -185,8 +186,8 @@ impl Map {
     }
 }
 
-/// Means by which a program in the kernel wakes this process: a ring buffer whose contents have no
-/// meaning.
+/// Wake-up channel from a program in the kernel to this process: a BPF ring buffer whose contents
+/// have no meaning.
 #[derive(Debug)]
 pub struct KernelWaker {
     map: Map,
@@ -197,7 +198,7 @@ pub struct KernelWaker {
 }
 
 impl KernelWaker {
-    /// Creates the means.
+    /// Creates the wake-up channel and maps its ring buffer.
     pub fn new(name: &str) -> io::Result<KernelWaker> {
         let page = page_size();
         let map = Map::create(MAP_RING_BUFFER, name, (0, 0), page)?;
@@ -276,13 +277,13 @@ pub struct Link(#[expect(dead_code, reason = "held open")] OwnedFd);
 pub struct LoadError {
     /// Error of the system call.
     pub error: io::Error,
-    /// The kernel's explanation; empty if the program was not looked at, for lack of rights for
-    /// instance.
+    /// Log of the kernel's verifier; empty if the verifier did not run, for instance for lack of
+    /// rights.
     pub log: String,
 }
 
 impl Program {
-    /// Loads a program for a place.
+    /// Loads a program for an attach point.
     pub fn load(name: &str, code: &[u64], place: AttachPoint) -> Result<Program, LoadError> {
         let count = u32::try_from(code.len()).unwrap_or(u32::MAX);
         let attribute = || {
@@ -312,7 +313,7 @@ impl Program {
         }
     }
 
-    /// Attaches the program to its place.
+    /// Attaches the program to the attach point that it was loaded for.
     pub fn attach(&self) -> io::Result<Link> {
         match self.place {
             AttachPoint::RawTracepoint(_) => {

@@ -101,8 +101,8 @@ pub fn has_standard_streams() -> bool {
     })
 }
 
-/// Descriptor of a library, listed in the table if there was room. The host program may close the
-/// descriptor without the library's knowledge.
+/// Descriptor of a library, listed in the table unless the table was full. The host program may
+/// close the descriptor without the library's knowledge.
 #[derive(Debug)]
 pub struct RegisteredDescriptor<T: AsFd> {
     /// Owned descriptor; `None` only during drop.

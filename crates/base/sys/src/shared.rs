@@ -241,7 +241,7 @@ impl SharedMemory {
         }
     }
 
-    /// Appends the bytes at `place` to `to`. Other processes may be writing these bytes.
+    /// Appends the bytes of the range `place` to `to`. Other processes may be writing these bytes.
     ///
     /// # Panics
     ///

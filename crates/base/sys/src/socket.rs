@@ -128,7 +128,8 @@ impl Socket {
         rustix::event::poll(&mut ready, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) != Ok(0)
     }
 
-    /// Reads a socket option into `room`. Returns the part that the kernel has written.
+    /// Reads a socket option into the buffer `room`. Returns the part of the buffer that the kernel
+    /// has written.
     fn option<'r>(&self, option: i32, room: &'r mut [u32]) -> io::Result<&'r [u32]> {
         let mut size = size_of_val(room) as libc::socklen_t;
         // SAFETY: the kernel writes at most `size` bytes to `room`, which has that many.

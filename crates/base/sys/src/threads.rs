@@ -123,10 +123,11 @@ pub fn current_cpu() -> usize {
     usize::try_from(cpu).unwrap_or(0)
 }
 
-/// Calls the functions of the C library that only recording calls, so that the dynamic linker has
-/// found them before the first event. A program that links the static library finds them at their
-/// first call, which takes 2 to 3 KiB of stack more than the call itself: too much for a signal
-/// handler on a stack of 8 KiB, where the kernel already uses up to 3.5 KiB.
+/// Calls each function of the C library that only recording uses, so that the dynamic linker has
+/// resolved it before the first event. In a program that links the static library, these functions
+/// are otherwise resolved at their first call. That takes 2 to 3 KiB of stack more than the call
+/// itself: too much for a signal handler on a stack of 8 KiB, where the kernel already uses up to
+/// 3.5 KiB.
 pub fn find_functions_of_recording() {
     current_cpu();
     has_left_frame(0, 0);

@@ -2,7 +2,8 @@
 
 use wide::u8x16;
 
-/// Size of a span of memory in bytes. The bytes of a span are examined together.
+/// Number of bytes that are examined together. Such a group of bytes is called a span here; it has
+/// nothing to do with the spans of requests.
 pub const SPAN: usize = 64;
 
 /// Returns a mask in which bit N is set if byte N of `span` is zero.

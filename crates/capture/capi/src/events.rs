@@ -2,12 +2,13 @@
 //! expands to a *site*, an instrumentation point, and calls of [`blkkin_know_`] and
 //! [`blkkin_record_`].
 //!
-//! A site is described by constants. When the program first reaches it after an agent has connected
-//! or rung the bell, the description is copied into this library's memory as a [`SiteType`], and
-//! the site gets a pointer to the copy. So a plugin with sites can be unloaded at any time, and a
-//! site in a header is one type however often it was compiled. The first event may be in a signal
-//! handler, so registration neither allocates nor waits for a lock. A site whose description is
-//! invalid, exceeds a limit, or finds no room is never recorded.
+//! A site is described by constants. When the program first reaches a site after an agent has
+//! connected, or has requested a connection through the program's shared page (the bell), the
+//! description is copied into this library's memory as a [`SiteType`], and the site gets a pointer
+//! to the copy. So a plugin with sites can be unloaded at any time, and a site in a header is one
+//! type however often it was compiled. The first event may be in a signal handler, so registration
+//! neither allocates nor waits for a lock. A site is never recorded if its description is invalid,
+//! exceeds a limit, or does not fit into the arena for descriptions.
 
 use crate::guard;
 use blkkin_ring::Encoder;
@@ -270,7 +271,7 @@ fn split_name(name: &str) -> Option<(&str, &str)> {
 }
 
 /// Finds or creates a site's type, and stores it in the site. Returns `None` if the site cannot be
-/// recorded: its description is invalid or finds no room.
+/// recorded: its description is invalid or does not fit into the arena.
 ///
 /// # Safety
 ///
@@ -366,7 +367,7 @@ unsafe fn is_same(site_type: &SiteType, site: &Site, fields: &[CField]) -> bool 
         )
 }
 
-/// Returns true if the field is of this kind.
+/// Returns true if the type's kind of a field equals the kind that the site describes.
 ///
 /// # Safety
 ///

@@ -46,7 +46,7 @@ pub(crate) enum If {
     LessSigned = 0xc0,
 }
 
-/// Size of a memory access.
+/// Size of a memory access: 1, 2, 4 or 8 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Size {
     Bits8 = 0x10,
@@ -83,11 +83,11 @@ pub(crate) enum Helper {
     GetCurrentTaskBtf = 158,
 }
 
-/// Place in memory: a register and an offset in bytes.
+/// Address in memory: a register and an offset in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Address(pub(crate) Register, pub(crate) i16);
 
-/// Position in the code that jumps and calls name.
+/// Target of jumps and calls: a position in the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Label(usize);
 
@@ -120,8 +120,9 @@ const CLASS_ALU64: u8 = 0x07;
 const BY_REGISTER: u8 = 0x08;
 const CALL: u8 = 0x85;
 const EXIT: u8 = 0x95;
-/// Value of the second register of a wide load: the number is a map's descriptor, or a descriptor
-/// and an offset in the map's value. Of a call: the target is in this program.
+/// Marks of a wide load or a call, in the field of the second register. `PSEUDO_MAP`: the number is
+/// a map's descriptor. `PSEUDO_MAP_VALUE`: the numbers are a map's descriptor and an offset in the
+/// map's value. `PSEUDO_LOCAL`: the call's target is in this program.
 const PSEUDO_MAP: u8 = 1;
 const PSEUDO_MAP_VALUE: u8 = 2;
 const PSEUDO_LOCAL: u8 = 1;
@@ -217,12 +218,12 @@ impl Assembler {
         self.atomic(ATOMIC_ADD, to, from);
     }
 
-    /// Sets the bits of a register in a word of memory, atomically.
+    /// Sets the bits in a word of memory that are set in a register (bitwise OR), atomically.
     pub(crate) fn atomic_or(&mut self, to: Address, from: Register) {
         self.atomic(ATOMIC_OR, to, from);
     }
 
-    /// Clears the bits that a register lacks in a word of memory, atomically.
+    /// Clears the bits in a word of memory that are clear in a register (bitwise AND), atomically.
     pub(crate) fn atomic_and(&mut self, to: Address, from: Register) {
         self.atomic(ATOMIC_AND, to, from);
     }

@@ -4,9 +4,10 @@
 use crate::tracefs::{Argument, SystemCall};
 use blkkin_control::{EventType, Field, FieldKind, Level, Scalar, Width};
 
-/// Maximum size of a path in an event, with its NUL: the kernel's own.
+/// Maximum size of a path in an event, in bytes with its NUL: the kernel's own limit.
 pub(crate) const PATH_SIZE_MAX: usize = 4096;
-/// Maximum size of a socket's address, the kernel's own: `struct sockaddr_storage`.
+/// Maximum size of a socket's address, in bytes: the size of the kernel's `struct
+/// sockaddr_storage`.
 pub(crate) const ADDRESS_SIZE_MAX: usize = 128;
 /// Size in bytes of the result and the duration, which follow the arguments.
 const RESULT_SIZE: usize = 16;
@@ -97,7 +98,7 @@ impl ArgumentKind {
         ArgumentKind::Integer { bytes, is_signed, is_hex: name.ends_with("flags") }
     }
 
-    /// Returns the maximum size of the argument in an event.
+    /// Returns the maximum size of the argument in an event, in bytes.
     fn size_max(self) -> usize {
         match self {
             ArgumentKind::Integer { bytes, .. } => bytes,
@@ -151,7 +152,7 @@ impl CallType {
         CallType { number: call.number, id, name: call.name.clone(), arguments }
     }
 
-    /// Returns the maximum size of the arguments and the result in an event.
+    /// Returns the maximum size of the arguments and the result in an event, in bytes.
     pub(crate) fn size_max(&self) -> usize {
         let arguments: usize = self.arguments.iter().map(|(_, kind)| kind.size_max()).sum();
         arguments + RESULT_SIZE

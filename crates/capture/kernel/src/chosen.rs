@@ -144,8 +144,9 @@ pub(crate) struct ChosenCode {
 }
 
 impl ChosenCode {
-    /// Sets `R2` to the address of a process's word and `pid`, a register that holds the process
-    /// id, to the distance of its bits in the word. Jumps to `unknown` for ids that have no bits.
+    /// Sets `R2` to the address of the word that contains a process's bits. `pid` is a register
+    /// that holds the process id; it is replaced by the number of the process's first bit in that
+    /// word. Jumps to `unknown` for ids that have no bits.
     fn find(&self, code: &mut Assembler, pid: Register, unknown: Label) {
         code.copy(R1, pid);
         code.alu_number(Alu::ShiftRight, R1, IN_WORD.trailing_zeros() as i32);
@@ -203,7 +204,8 @@ impl ChosenCode {
     }
 
     /// Sets or clears the bit for the name of the current process, whose id is in the upper half of
-    /// `process`. `name` is a place of [`NAME_SIZE`] bytes in the frame. `R0` to `R5` are lost.
+    /// `process`. `name` is the offset of a free slot of [`NAME_SIZE`] bytes in the frame. `R0` to
+    /// `R5` are lost.
     pub(crate) fn choose_by_name(&self, code: &mut Assembler, process: Address, name: i16) {
         let (is_named, done) = (code.label(), code.label());
         code.copy(R1, R10);

@@ -23,7 +23,7 @@ pub enum Error {
     Tracepoints(TraceFsError),
     /// A map cannot be created or changed.
     Map(&'static str, io::Error),
-    /// A program has a jump that is too long: too many system calls were asked for.
+    /// A jump in a program is too long because too many system calls were selected.
     TooLong(String),
     /// The kernel has not accepted a program.
     Load {

@@ -18,11 +18,11 @@
 
 use std::fmt;
 
-/// Maximum size of a file in bytes. The longest one of Linux 6.18 has about 6,000.
+/// Maximum size of a file in bytes. The largest file of Linux 6.18 has about 6,000 bytes.
 pub(crate) const BYTES_MAX: usize = 256 << 10;
 /// Maximum number of fields.
 const FIELDS_MAX: usize = 1024;
-/// Maximum length of a file's part in an error message, in bytes.
+/// Maximum length of the excerpt of a `format` file in an error message, in bytes.
 const FOUND_BYTES_MAX: usize = 64;
 
 /// Layout of an event's record.

@@ -1,5 +1,6 @@
-//! Slots of the stack frame that the programs use, besides those of `ring_code`; offsets that they
-//! need; and the context that all events have.
+//! Slots of the stack frame that the eBPF programs use, in addition to those of `ring_code`;
+//! offsets of fields in the kernel's structures; and the context that precedes the fields of every
+//! event.
 
 use crate::assembler::Register::{R1, R10};
 use crate::assembler::{Address, Alu, Assembler, Size};
@@ -13,11 +14,11 @@ pub(crate) const PROCESS: Address = Address(R10, SLOTS_END - 8);
 pub(crate) const RESULT: Address = Address(R10, SLOTS_END - 16);
 /// Time at which the system call began; 0 if that is not known.
 pub(crate) const BEGIN: Address = Address(R10, SLOTS_END - 24);
-/// For a value that is needed for a few instructions.
+/// Scratch slot for a value that is needed for a few instructions.
 pub(crate) const SCRATCH: Address = Address(R10, SLOTS_END - 32);
-/// For a second such value.
+/// Second scratch slot.
 pub(crate) const SECOND_SCRATCH: Address = Address(R10, SLOTS_END - 40);
-/// Offset of the program's name, of 16 bytes.
+/// Offset in the stack frame of the slot for the program's name, which has 16 bytes.
 pub(crate) const NAME: i16 = SLOTS_END - 56;
 
 /// Size in bytes of an event's header and context.

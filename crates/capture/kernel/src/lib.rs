@@ -1,13 +1,14 @@
-//! The kernel as a traced program: probes that write CTF events into rings, in the layout of the
-//! crate `blkkin-ring`, which the same reader reads.
+//! Probes that record events of the kernel. They write CTF events into rings with the layout of the
+//! crate `blkkin-ring`, so the reader of traced programs' rings reads them too.
 //!
-//! Probes are made at run time ([`Recorder`]): `assembler` makes eBPF, `ring_code` the part that
-//! writes into rings, `chosen` the part that knows the processes to record; `syscall_code`,
-//! `process_code` and `record_code` (tracepoints) make the programs. Places of fields in the
-//! kernel's structures come from its types ([`Btf`]), the arguments of system calls and the fields
-//! of tracepoints from its tracing file system ([`TraceFs`]), places for user-space probes from ELF
-//! files ([`UserProgram`]). All are treated as hostile: memory is bounded by the size of the file
-//! or by a limit, and errors name the place and what was expected there.
+//! Probes are made at run time ([`Recorder`]). `assembler` makes eBPF; `ring_code` makes the code
+//! that writes into rings, and `chosen` the code that selects the processes to record.
+//! `syscall_code`, `process_code` and `record_code` (tracepoints) make the programs. Offsets of
+//! fields in the kernel's structures come from its types ([`Btf`]). The arguments of system calls
+//! and the fields of tracepoints come from its tracing file system ([`TraceFs`]). Locations of
+//! user-space probes come from ELF files ([`UserProgram`]). All three are untrusted input: memory
+//! is bounded by the size of the file or by a limit, and an error states the offset and the
+//! expected content.
 
 mod assembler;
 mod btf;

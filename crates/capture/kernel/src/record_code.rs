@@ -10,7 +10,8 @@ use crate::ring_code::RingCode;
 /// Generator of the programs.
 pub(crate) struct RecordCode<'c> {
     pub(crate) rings: &'c RingCode<'c>,
-    /// Processes whose events are recorded; `None` for those of all processes, and of none.
+    /// Filter for the processes whose events are recorded; `None` to record the events of all
+    /// processes and of interrupts.
     pub(crate) chosen: Option<ChosenCode>,
 }
 
@@ -65,8 +66,8 @@ impl RecordCode<'_> {
     }
 }
 
-/// Sets `R2` to the size and `R3` to the address of a dynamic array, whose place is in the word at
-/// `at`: the offset from `base` in the lower half, the size in the upper half.
+/// Sets `R2` to the size and `R3` to the address of a dynamic array. The word at `at` describes the
+/// array: the lower half has its offset from `base`, the upper half its size in bytes.
 fn load_place(code: &mut Assembler, at: Address, base: u32) {
     code.load(Size::Bits32, R2, at);
     code.copy(R3, R2);

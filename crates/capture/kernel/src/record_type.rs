@@ -4,7 +4,7 @@
 use crate::event_format::{EventFormat, FieldKind as Form, FormatField};
 use blkkin_control::{EventType, Field, FieldKind, Level, Scalar, Width};
 
-/// Maximum size of a text in an event, with its NUL.
+/// Maximum size of a text in an event, in bytes with its NUL.
 pub(crate) const TEXT_SIZE_MAX: usize = 4096;
 /// Maximum size of a dynamic array that is no text, in bytes.
 pub(crate) const BYTES_SIZE_MAX: usize = 1024;
@@ -31,11 +31,12 @@ pub(crate) enum RecordKind {
         is_signed: bool,
         count: usize,
     },
-    /// Text whose place is in the field. `base` is the offset that the place counts from.
+    /// Text whose offset and size are in the field. `base` is the position in the record from which
+    /// the offset counts.
     DynamicText {
         base: u32,
     },
-    /// Bytes whose place is in the field, as for texts.
+    /// Bytes whose offset and size are in the field, as for `DynamicText`.
     DynamicBytes {
         base: u32,
     },
@@ -133,7 +134,7 @@ pub(crate) struct RecordType {
     pub(crate) name: String,
     /// Fields: name, offset in the record, kind.
     pub(crate) fields: Vec<(String, u32, RecordKind)>,
-    /// Maximum size of the fields in an event.
+    /// Maximum size of the fields in an event, in bytes.
     pub(crate) size_max: usize,
 }
 

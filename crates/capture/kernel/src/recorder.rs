@@ -29,10 +29,11 @@ const RING_SIZE_MIN: usize = 2 * SUBBUFFER_SIZE_MIN;
 /// Maximum size of all rings, in bytes. The kernel refuses programs whose pointers reach further
 /// than 512 MiB.
 const RINGS_SIZE_MAX: usize = 256 << 20;
-/// Bytes after the rings: the kernel's verifier does not know that events end within a ring, and
-/// demands room for the largest one after the last position.
+/// Number of unused bytes after the rings. The kernel's verifier does not know that events end
+/// within a ring, and demands that the largest event fits after the last position.
 const SLACK: usize = 128 << 10;
-/// Time after the programs were detached until none runs any more. A program takes microseconds.
+/// Time to wait after the programs were detached, until runs that had already begun have ended. A
+/// run takes microseconds.
 const DETACH_TIME: Duration = Duration::from_millis(2);
 /// Maximum number of such waits, while a program is seen to run.
 const DETACH_TRIES: usize = 500;
@@ -238,7 +239,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Detaches the programs. What they have recorded can be consumed afterwards.
+    /// Detaches the programs. Events recorded so far can still be consumed.
     pub fn stop(&mut self) {
         if !self.links.is_empty() {
             self.links.clear();

@@ -1,24 +1,25 @@
 //! Code that writes events into a set of rings whose memory is a block map, in the layout of the
 //! crate `blkkin-ring`.
 //!
-//! Each processor has a ring, which the program that runs on it takes by the word `OWNER`. An
-//! interrupt may come while it is taken, and another program may run in it; that program takes one
-//! of the [`SHARED_RINGS`] further rings, for which all processors compete. The programs that take
-//! a processor's ring cannot be preempted, and interrupts end before what they have interrupted
-//! goes on, so a load and a store take the ring, without a locked instruction.
+//! Each processor has a ring. A program acquires its processor's ring by storing to the word
+//! `OWNER`. An interrupt may arrive while the ring is owned, and run another program; that program
+//! acquires one of the [`SHARED_RINGS`] further rings, for which all processors compete. The
+//! programs that acquire a processor's ring cannot be preempted, and an interrupt ends before the
+//! interrupted program continues. So a load and a store suffice to acquire the ring, without a
+//! locked instruction.
 //!
-//! An event is written in place: [`RingCode::reserve`] takes a ring and finds room for the largest
-//! event of its type, [`RingCode::commit`] publishes as much as was written.
+//! An event is written in place: [`RingCode::reserve`] acquires a ring and reserves space for the
+//! largest event of its type, and [`RingCode::commit`] publishes as many bytes as were written.
 
 use crate::assembler::Register::{R0, R1, R2, R3, R4, R6, R7, R8, R9, R10};
 use crate::assembler::{Address, Alu, Assembler, Helper, If, Label, Size};
 use blkkin_ring::{Mode, Shape, layout, packet};
 
-/// Number of rings that all processors share: an interrupt of each kind can take one at the same
-/// time.
+/// Number of rings that all processors share: one for each kind of interrupt, because interrupts of
+/// different kinds can each own a ring at the same time.
 pub(crate) const SHARED_RINGS: usize = 3;
 
-/// Control of the ring that the program has taken.
+/// Register with the address of the owned ring's control block.
 pub(crate) const CONTROL: crate::assembler::Register = R7;
 /// Address of the event. Fields are at constant offsets from it; a string's size is added to it.
 pub(crate) const EVENT: crate::assembler::Register = R8;
@@ -46,9 +47,9 @@ pub(crate) struct RingCode<'s> {
 }
 
 impl RingCode<'_> {
-    /// Takes a ring and sets [`EVENT`] to memory with room for an event of `size_max` bytes. Jumps
-    /// to `lost` if there is no room, after counting the event as lost. `switch` is the label of
-    /// [`define_switch`](Self::define_switch).
+    /// Acquires a ring and sets [`EVENT`] to memory for an event of `size_max` bytes. If the ring
+    /// is full, or no ring can be acquired, counts the event as lost and jumps to `lost`. `switch`
+    /// is the label of [`define_switch`](Self::define_switch).
     pub(crate) fn reserve(
         &self,
         code: &mut Assembler,
@@ -131,8 +132,8 @@ impl RingCode<'_> {
         code.set(is_later);
     }
 
-    /// Publishes an event that has `size` bytes in addition to its strings, gives the ring back,
-    /// and wakes the reader if it sleeps.
+    /// Publishes an event that has `size` bytes in addition to its strings, releases the ring, and
+    /// wakes the reader if it sleeps.
     pub(crate) fn commit(&self, code: &mut Assembler, size: usize) {
         let is_awake = code.label();
         code.load(Size::Bits64, R1, TIME_SLOT);
@@ -278,7 +279,8 @@ impl RingCode<'_> {
     }
 }
 
-/// Places of the fields of a packet's header that are known only when the code runs.
+/// Registers and stack slots with the values of a packet header's fields that are known only when
+/// the code runs.
 struct PacketFields {
     time: crate::assembler::Register,
     ring: Address,
@@ -292,12 +294,12 @@ fn count(code: &mut Assembler, word: usize) {
     code.store(Size::Bits64, Address(CONTROL, word as i16), R1);
 }
 
-/// Gives the taken ring back.
+/// Releases the ring that the program owns.
 fn release(code: &mut Assembler) {
     code.store_number(Size::Bits64, Address(CONTROL, layout::OWNER as i16), 0);
 }
 
-/// Writer of an event's fields, in order, into the room that [`RingCode::reserve`] found.
+/// Writer of an event's fields, in order, into the space that [`RingCode::reserve`] has reserved.
 #[derive(Debug)]
 pub(crate) struct FieldWriter {
     /// Offset of the next field, without the strings before it.
@@ -305,7 +307,7 @@ pub(crate) struct FieldWriter {
 }
 
 impl FieldWriter {
-    /// Continues after the header.
+    /// Returns a writer that starts after the event's header.
     pub(crate) fn after_header() -> FieldWriter {
         FieldWriter { offset: layout::HEADER_SIZE }
     }

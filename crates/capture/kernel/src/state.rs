@@ -73,8 +73,8 @@ impl StateWriter {
     }
 
     /// Adds the state of a process at `time`, which must not be before that of earlier events.
-    /// Passes each packet that is complete to `put`. What the process does not let this process
-    /// read is left out.
+    /// Passes each packet that is complete to `put`. Leaves out the parts of the state that this
+    /// process is not permitted to read.
     pub fn add(&mut self, pid: u32, time: u64, put: &mut impl FnMut(&[u8])) {
         let Some(process) = Process::read(pid) else { return };
         let mut fields = Vec::new();

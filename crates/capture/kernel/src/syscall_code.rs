@@ -1,5 +1,6 @@
-//! Programs for the two tracepoints of system calls. At the entry of a call, the thread's time is
-//! noted; at its exit, the event is written, with the arguments from the saved registers.
+//! Programs for the two tracepoints of system calls. The program at the entry of a call stores the
+//! time for the thread; the program at the exit writes the event, with the arguments from the saved
+//! registers.
 //!
 //! Arguments are read at the exit because the kernel has then read the paths itself, so that they
 //! are in memory; a program in the kernel cannot wait for a page.
@@ -15,10 +16,10 @@ use crate::frame::{
 };
 use crate::ring_code::{EVENT, RingCode, TIME_SLOT};
 
-/// Threads in the table of begin times; two threads whose ids differ by a multiple of it share an
-/// entry. Then the duration of one of their calls may be unknown.
+/// Number of entries in the table of begin times. Two threads whose ids differ by a multiple of
+/// this number share an entry. Then the duration of one of their calls may be unknown.
 const THREADS: usize = 1 << 16;
-/// Entry of a thread: its id, and the time at which its call began.
+/// Size in bytes of a thread's entry: its id, and the time at which its call began.
 const THREAD_SIZE: usize = 16;
 /// Size of the table of begin times, in bytes.
 pub(crate) const BEGIN_TIMES_SIZE: usize = THREADS * THREAD_SIZE;

@@ -22,7 +22,7 @@ const ENTRY_PREFIX: &str = "sys_enter_";
 #[derive(Debug)]
 pub struct TraceFs {
     root: OwnedFd,
-    /// Directory for messages.
+    /// Path of the root directory, for error messages.
     path: String,
 }
 

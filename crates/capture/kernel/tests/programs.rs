@@ -60,8 +60,8 @@ fn code_distance(path: &Path) -> u64 {
     number(2) - number(1)
 }
 
-/// The functions of programs at fixed and at any addresses are those of `nm`, at the places of
-/// `readelf`.
+/// The functions of programs at fixed and at any addresses are those that `nm` lists, at the file
+/// offsets that follow from the segments that `readelf` lists.
 #[test]
 fn functions_are_those_of_nm() {
     let test = "functions_are_those_of_nm";

@@ -18,8 +18,9 @@ const CLOSE_TICKS: u64 = 500;
 /// Minimum time from the start to a measurement, in nanoseconds. The two clocks are read within
 /// about 100 ns, so the error of the rate is below 1 in 2000.
 const MEASURED_NS_MIN: u64 = 200_000;
-/// Number of ticks of a call after which the rate is measured again, because the time since the
-/// start is at least as long: about a third of a millisecond.
+/// Duration of a call, in ticks, from which on the rate is measured again: about a third of a
+/// millisecond. The call started after the library, so the time since the library's start is then
+/// long enough for a measurement.
 const LONG_TICKS: u64 = 1 << 20;
 /// Divisor for the largest plausible deviation from the first measurement. The counter and the
 /// system's clock differ by more after a suspension of the machine.

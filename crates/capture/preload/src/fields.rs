@@ -6,9 +6,10 @@ use blkkin_trace::{Encoder, Kind, Scalar, Value, Width};
 use libc::{c_char, c_int, sockaddr, socklen_t};
 use std::mem::offset_of;
 
-/// Maximum size of a path, with its NUL: the kernel's own.
+/// Maximum size of a path, in bytes with its NUL: the kernel's own limit.
 const PATH_SIZE_MAX: usize = 4096;
-/// Maximum size of a socket's address, the kernel's own: `struct sockaddr_storage`.
+/// Maximum size of a socket's address, in bytes: the size of the kernel's `struct
+/// sockaddr_storage`.
 const ADDRESS_SIZE_MAX: usize = 128;
 
 /// Address in the program's memory.
@@ -207,7 +208,7 @@ impl Address {
     }
 }
 
-/// Size of a page, at least.
+/// Minimum page size of the supported processors, in bytes.
 const PAGE: usize = 4096;
 
 /// Returns true if the page that starts at an address is mapped.

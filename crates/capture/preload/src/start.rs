@@ -1,5 +1,5 @@
-//! Entry point before `main`, and before the tracer's start; and what follows each change of the
-//! tracer's rules.
+//! Entry point before `main` and before the tracer's start, and the handler that updates switch and
+//! state after each change of the tracer's rules.
 
 use crate::{calls, clock, guard, state, switch, types};
 use blkkin_trace::{daemon, registry};

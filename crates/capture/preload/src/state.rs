@@ -17,7 +17,7 @@ static PROCESS: EventType =
 static FILE: EventType =
     EventType::new("state:file", Level::Info, &["of_pid", "fd", "path"], ("", 0));
 
-/// Channels that want the state and got it, as a bitmap.
+/// Bitmap of the channels that record the state events and for which the state has been recorded.
 static RECORDED_FOR: AtomicU64 = AtomicU64::new(0);
 
 /// Text that need not be UTF-8.
@@ -34,8 +34,8 @@ impl Value for Text<'_> {
 type ProcessFields<'t> = (u32, u32, Text<'t>, Text<'t>);
 type FileFields<'t> = (u32, i32, Text<'t>);
 
-/// Records the state if a channel wants it that has not got it yet. Called on the tracer's thread
-/// after a change of the rules.
+/// Records the state if a channel records its events and the state has not been recorded for that
+/// channel yet. Called on the tracer's thread after a change of the rules.
 pub(crate) fn record_if_new() {
     PROCESS.register(<ProcessFields<'_> as Fields>::KINDS);
     FILE.register(<FileFields<'_> as Fields>::KINDS);

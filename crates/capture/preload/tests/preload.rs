@@ -1,4 +1,5 @@
-//! Programs in C with the library before the C library, under a test agent, and without any agent.
+//! Tests of C programs that load the library before the C library, with a test agent and without
+//! any agent.
 
 #[path = "../../trace/tests/support/daemon.rs"]
 mod support;

@@ -1,5 +1,5 @@
-//! Memory for events that are too large for a thread's stack: a signal handler may have only 8 KiB
-//! of stack.
+//! Preallocated buffers, called rooms, for events that are too large for a thread's stack: a signal
+//! handler may have only 8 KiB of stack.
 //!
 //! The size classes of rooms are powers of two, from 4 KiB to the maximum size of a sub-buffer.
 //! Each class has no rooms, or a fixed number of them. The lowest free room is acquired, so that

@@ -272,8 +272,8 @@ mod identity {
         std::hint::spin_loop();
     }
 
-    /// Returns a counter, incremented by each call, that selects the first ring to check. So each
-    /// ring gets its turn although an event cannot check all of them.
+    /// Returns a counter, incremented by each call, that selects the first ring to check. So all
+    /// rings are checked in rotation, although one event cannot check all of them.
     pub(super) fn rotation() -> usize {
         static TURN: AtomicUsize = AtomicUsize::new(0);
         TURN.fetch_add(1, Relaxed)

@@ -1,5 +1,5 @@
 //! Encoding of events that are too large for a [`Room`]: such an event is measured, shortened if
-//! necessary, and encoded in a room of the process.
+//! necessary, and encoded in one of the preallocated buffers of `large_event_memory`.
 
 use crate::encoder::{Encoder, ROOM_SIZE, Room};
 use crate::event_layout::{COPIED, HEADER_SIZE};
@@ -45,8 +45,8 @@ pub fn with_long_event<R>(
     }
 }
 
-/// Encodes like [`with_long_event`], in memory on the stack, because all rooms are in use. Not
-/// inlined, so that its caller does not need that stack.
+/// Encodes like [`with_long_event`], in memory on the stack, because all preallocated buffers are
+/// in use. Not inlined, so that its caller does not need that stack.
 #[cold]
 #[inline(never)]
 fn with_stack_room<R>(

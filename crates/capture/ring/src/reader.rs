@@ -649,9 +649,9 @@ impl Reader {
 const STEADY_TRIES: usize = 8;
 
 impl Cells {
-    /// Returns the ring's current state. If events are recorded too fast for consistent loads, the
-    /// time and the number of discarded events are the maximum; readers limit both to the current
-    /// values.
+    /// Returns the ring's current state. If events are recorded too fast for a consistent load, the
+    /// time and the number of discarded events are set to their maximum, `u64::MAX`; readers limit
+    /// both to the current values.
     pub fn state(&self, shape: &Shape, ring: usize) -> RingState {
         let position = self.write_position(shape, ring);
         let without_time = RingState { position, time: u64::MAX, discarded: u64::MAX };

@@ -227,9 +227,9 @@ pub(crate) enum SequenceOutcome {
     RecordedWhileAsleep,
 }
 
-/// Result of the sequence if it was aborted after it had published the event, so that the reader's
-/// flag is unknown. Without an abort the result is the flag's lower half: 0 while the reader is
-/// awake.
+/// Result of the sequence if it was aborted after it had published the event, so that the value of
+/// the reader's flag `SLEEPING` is unknown. Without an abort the result is the flag's lower half: 0
+/// while the reader is awake.
 const MAY_SLEEP: u64 = 1;
 /// Result of the sequence if the event was not published. The lower half of the flag never has this
 /// value.

@@ -1,11 +1,13 @@
 //! Shortening of strings in events that do not fit. The longest strings are shortened, all to the
 //! same length, so that no field displaces another field. A shortened string ends with a mark of
-//! its original length, such as `...[cut: 100000 bytes]`, unless that length has no room for a
-//! mark. Every trace reader shows the mark, and the layout of events does not change.
+//! its original length, such as `...[cut: 100000 bytes]`, unless the string is shortened to less
+//! than the mark's length. Every trace reader shows the mark, and the layout of events does not
+//! change.
 //!
 //! An event is encoded repeatedly: first to add up the sizes of its fields, then with rising limits
-//! on the length of strings, as far as the room permits, and finally into the room. Nothing is
-//! stored per field, so the stack needed does not grow with the number of fields.
+//! on the length of strings, as far as they fit into the event's buffer, and finally into the
+//! buffer. Nothing is stored per field, so the stack needed does not grow with the number of
+//! fields.
 
 #[cfg(not(loom))]
 use crate::event_layout::HEADER_SIZE;

@@ -24,8 +24,8 @@ const _: () = assert!(SLOTS_SIZE.is_power_of_two());
 /// Maximum size of an event of each channel, in bytes.
 static EVENT_SIZES: [AtomicUsize; SLOTS_SIZE] = [const { AtomicUsize::new(0) }; SLOTS_SIZE];
 
-/// Registers the slots, and the bitmaps of the rooms for large events, with the kernel, which
-/// clears both in forked children. Returns false if the kernel cannot do that.
+/// Registers with the kernel the slots, and the bitmaps of the preallocated buffers for large
+/// events. The kernel clears both in forked children. Returns false if it cannot do that.
 pub(crate) fn prepare() -> bool {
     large_event_memory::prepare() && SLOTS.arm()
 }
@@ -36,8 +36,8 @@ pub(crate) fn event_size_max(channel: usize) -> usize {
     EVENT_SIZES[channel % SLOTS_SIZE].load(Ordering::Relaxed)
 }
 
-/// Allocates rooms for the largest events of the rings that are about to be attached to a channel,
-/// and stores the maximum size of these events.
+/// Allocates buffers for the largest events of the rings that are about to be attached to a
+/// channel, and stores the maximum size of these events.
 fn prepare_rooms(channel: usize, writer: &Writer) {
     let size = writer.event_size_max();
     large_event_memory::provide(size);

@@ -4,12 +4,13 @@
 //!
 //! # The thread
 //!
-//! The thread starts once the program has found an agent, or an agent has rung the program's bell.
-//! The thread is called `blkkin`, blocks all signals, has a small stack, and sleeps until an agent
-//! sends a message. When an agent has exited, the thread searches for another one every 0.5 s, and
-//! keeps the channels for the next agent for some seconds. While a connection exists, the thread
-//! polls for further agents for a second only; then the kernel notifies it of files that appear at
-//! their paths. No panic leaves the thread.
+//! The thread starts once the program has found an agent, or an agent has rung the program's bell:
+//! a word in a shared page (module `bell`) by which an agent requests a connection. The thread is
+//! called `blkkin`, blocks all signals, has a small stack, and sleeps until an agent sends a
+//! message. When an agent has exited, the thread searches for another one every 0.5 s, and keeps
+//! the channels for the next agent for some seconds. While a connection exists, the thread polls
+//! for further agents for a second only; then the kernel notifies it of files that appear at their
+//! paths. No panic leaves the thread.
 //!
 //! The module `start` starts the thread before `main`, so that `main` finds nothing changed but
 //! that thread. The start waits until the thread runs, because the program may then forbid itself
@@ -32,7 +33,7 @@
 //!   each message of the agent, the thread checks whether the connection was closed, and then
 //!   connects again. If the program has closed the page of its bell, agents that start later do not
 //!   find the program.
-//! - **exit**: a `Goodbye` is sent to the agent, if the socket has room.
+//! - **exit**: a `Goodbye` is sent to the agent, if it fits into the socket's buffer.
 //! - **Set-user-id programs** are not traced, and read none of the variables.
 //!
 //! # Environment
@@ -221,8 +222,8 @@ fn wait_until(most: Duration, is_done: impl Fn() -> bool) {
 }
 
 /// Starts the thread, and in a forked child whose parent had rules waits for the child's rules.
-/// Slow path of an event with an undecided type: an agent has rung the bell, or this is a forked
-/// child.
+/// Slow path of an event with an undecided type: an agent has requested a connection (see `bell`),
+/// or this is a forked child.
 #[cold]
 #[inline(never)]
 pub(crate) fn start_for_event() {
@@ -267,8 +268,8 @@ fn can_start_thread(filters: u64) -> bool {
     !has_seccomp || process::seccomp_filters() == Some(filters)
 }
 
-/// Starts the thread because the bell was rung. The bell is no proof of an agent: any process that
-/// may open the page can write to it.
+/// Starts the thread because the call word of the `bell` is set. The word does not prove that an
+/// agent exists: any process that may open the page can write to it.
 #[inline(never)]
 fn start_thread_on_call() {
     let body = || {

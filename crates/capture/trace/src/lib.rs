@@ -2,9 +2,9 @@
 //!
 //! The crate runs inside other people's programs: it does not panic, and allocates nothing on their
 //! hot paths. A program waits only for the crate's thread and an agent's rules, before `main` and
-//! at a forked child's first event, and for room in a full ring if the channel demands it. The
-//! crate's only thread starts once the program has found an agent, or an agent has rung the
-//! program's bell; in a forked child, at the first event: see [`daemon`].
+//! at a forked child's first event, and for space in a full ring if the channel demands it. The
+//! crate's only thread starts once the program has found an agent, or an agent that started later
+//! has requested a connection; in a forked child, at the first event: see [`daemon`].
 //!
 //! An [`event!`] is recorded into the rings of all [`channels`] whose rules in the [`registry`]
 //! match. [`span`]s are the steps of requests. A span has an [`id`] and a [`context`], which is

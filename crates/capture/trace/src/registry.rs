@@ -32,9 +32,9 @@ pub use decision::{is_quiet, is_undecided, is_wanted, on_change, on_undecided, s
 pub use types::{TYPES_MAX, type_of, types, types_refused};
 
 /// Tries to decide which events are wanted. Called by an event while [`is_undecided`] is true.
-/// Starts the thread, which connects to the agent that has rung the bell; in a forked child, waits
-/// for the rules if the parent had rules. Returns true if events remain undecided. Costs two loads
-/// while [`is_quiet`] is true.
+/// Starts the thread, which connects to the agent that has requested a connection; in a forked
+/// child, waits for the rules if the parent had rules. Returns true if events remain undecided.
+/// Costs two loads while [`is_quiet`] is true.
 #[inline]
 pub fn stays_undecided() -> bool {
     is_quiet() || connect_if_called()

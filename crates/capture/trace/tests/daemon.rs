@@ -213,7 +213,8 @@ fn what_is_enabled_from_the_start_counts_from_the_first_line_on() {
     running.end();
 }
 
-/// The first event of a short program is recorded with the default waiting time.
+/// The first event of a short program is recorded if the program waits the default time for the
+/// agent's rules.
 #[test]
 fn l10_a_short_program_records_its_first_event() {
     let daemon = TestAgent::new("short");
@@ -282,8 +283,8 @@ fn without_a_daemon_there_is_no_thread_until_one_is_looked_for() {
     running.end();
 }
 
-/// Rings a program's bell, as an agent does that starts after the program. Waits until the program
-/// has published its page.
+/// Requests a connection through a program's bell page, like an agent that starts after the
+/// program. Waits until the program has published the page.
 fn ring(pid: u32, number: u64) {
     let start = Instant::now();
     while !try_ring(pid, number) {
@@ -292,7 +293,8 @@ fn ring(pid: u32, number: u64) {
     }
 }
 
-/// Rings a program's bell. Returns false until the program has published its page.
+/// Requests a connection through a program's bell page. Returns false until the program has
+/// published the page.
 fn try_ring(pid: u32, number: u64) -> bool {
     use std::os::unix::fs::FileExt;
     for entry in std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap() {
@@ -315,8 +317,8 @@ fn threads(pid: u32) -> usize {
     std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().count()
 }
 
-/// A program without an agent has no thread. After its bell was rung, the program connects at its
-/// next event.
+/// A program without an agent has no library thread. After an agent has requested a connection
+/// through the bell page, the program connects at its next event.
 #[test]
 fn l10_a_program_older_than_the_daemon_is_attached_by_its_next_event() {
     let mut daemon = TestAgent::new("older");
@@ -981,7 +983,8 @@ fn a_child_that_waits_records_from_its_first_line_on() {
     check_child(&[("BLKKIN_WAIT", "20000")]);
 }
 
-/// The first event of a child is recorded with the default waiting time.
+/// The first event of a forked child is recorded if the child waits the default time for the
+/// agent's rules.
 #[test]
 fn l10_a_child_records_from_its_first_line_on() {
     check_child(&[]);
@@ -1345,8 +1348,8 @@ fn has_little_stack() {
     }
 }
 
-/// Size in bytes of an alternate signal stack in old programs. The kernel's signal frame takes part
-/// of such a stack: with AVX-512 almost half.
+/// Size in bytes of an alternate signal stack in old programs. The kernel's signal frame occupies a
+/// part of the stack, almost half of it with AVX-512.
 const LITTLE_STACK: usize = 8192;
 /// Maximum stack use of recording, in bytes: promise L9.
 const STACK_USED_MAX: usize = 4096;

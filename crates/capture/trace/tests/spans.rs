@@ -478,7 +478,8 @@ fn check_place_ids(found: &DecodedEvent, trace: &Trace<'_>) {
     );
 }
 
-/// Spans and annotations do no harm without a channel, or with rules for a channel without rings.
+/// Spans and annotations can be used without a channel, and with rules for a channel that has no
+/// rings.
 #[test]
 fn without_channels() {
     let _alone = alone();

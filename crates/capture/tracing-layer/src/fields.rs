@@ -102,7 +102,7 @@ pub(crate) struct FieldValues {
 }
 
 impl FieldValues {
-    /// Returns an empty set of values, without reserved room.
+    /// Returns an empty set of values, without reserved bytes.
     pub(crate) const fn new() -> FieldValues {
         FieldValues {
             kinds: FieldKinds::NONE,
@@ -114,7 +114,8 @@ impl FieldValues {
         }
     }
 
-    /// Removes all values, and reserves room for the numbers of up to `fields_count` fields.
+    /// Removes all values, and reserves the size of a number, in bytes, for each of up to
+    /// `fields_count` fields.
     pub(crate) fn clear(&mut self, fields_count: usize) {
         self.kinds = FieldKinds::NONE;
         self.used = 0;
@@ -126,8 +127,9 @@ impl FieldValues {
         &self.kinds
     }
 
-    /// Copies the values of `others`, which replace earlier values of the same fields. If there is
-    /// no room, a number is dropped, and a string is dropped together with the earlier value.
+    /// Copies the values of `others`, which replace earlier values of the same fields. If too few
+    /// bytes are free, a number is not copied; a string is not copied, and the earlier value of its
+    /// field is removed.
     pub(crate) fn merge(&mut self, others: &FieldValues) {
         for (index, kind) in others.kinds.fields() {
             match kind {
@@ -157,7 +159,7 @@ impl FieldValues {
     }
 
     /// Reserves `size` bytes for a field's value after all other values, and returns the offset of
-    /// these bytes. Returns `None` if there is too little room.
+    /// these bytes. Returns `None` if too few bytes are free.
     fn reserve(&mut self, index: usize, size: usize) -> Option<usize> {
         if self.seen & 1 << index == 0 {
             self.seen |= 1 << index;
@@ -188,7 +190,7 @@ impl FieldValues {
     }
 
     /// Removes the former value of a field, and returns a writer for its string value. Returns
-    /// `None` if there is no room, or if the index is not below [`FIELDS_MAX`].
+    /// `None` if too few bytes are free, or if the index is not below [`FIELDS_MAX`].
     fn begin_string(&mut self, index: usize) -> Option<StringWriter<'_>> {
         if index >= FIELDS_MAX {
             return None;

@@ -41,8 +41,9 @@ thread_local! {
 const POOL_SIZE_MAX: usize = 64;
 
 impl SpanData {
-    /// Returns data from the pool, or newly allocated data. The values are empty, with room for a
-    /// number in each of `fields_count` fields. Other members may be left from an earlier span.
+    /// Returns data from the pool, or newly allocated data. The values are empty, with bytes
+    /// reserved for a number in each of `fields_count` fields. Other members may be left from an
+    /// earlier span.
     pub(crate) fn new(fields_count: usize) -> Box<SpanData> {
         // The pool is gone in a thread that ends. It is borrowed if the program's allocator opens a
         // span while the pool grows.

@@ -42,7 +42,7 @@ pub(crate) struct Announcer(#[expect(dead_code, reason = "its end is noticed")] 
 
 /// Criteria that select the programs to ring.
 struct Announcement {
-    /// User whose programs are rung; `None` for all users.
+    /// User to whose programs the agent is announced; `None` for all users.
     uid: Option<u32>,
     /// Hash of the path of the agent's socket: see [`bell::socket_hash`].
     socket: u64,
@@ -54,8 +54,9 @@ struct Announcement {
 /// process has its parent's page mapped, even after closing the page's file.
 type SandboxedProcesses = HashMap<u64, Vec<PathBuf>>;
 
-/// Content of a bell's page: the program's number of seccomp filters when it made the page, the
-/// hashes of the sockets that it tries, and the number of the present call; 0 without a call.
+/// Content of a bell page: the program's number of seccomp filters when it made the page, the
+/// hashes of the sockets that it tries, and the number of the pending connection request; 0 without
+/// a request.
 #[derive(Debug, PartialEq, Eq)]
 struct Page {
     filters: u64,
@@ -64,10 +65,10 @@ struct Page {
 }
 
 impl Announcer {
-    /// Starts a thread that rings programs waiting for an agent on `socket`: those of user `uid`,
-    /// or of all users. The agent must already listen, so that rung programs can connect. The
-    /// calling thread must not be confined yet, because the new thread needs root's capability to
-    /// inspect other processes.
+    /// Starts a thread that announces the agent on `socket` to waiting programs: those of user
+    /// `uid`, or of all users. The agent must already listen, so that these programs can connect.
+    /// The calling thread must not be confined yet, because the new thread needs root's capability
+    /// to inspect other processes.
     pub(crate) fn start(socket: &Path, uid: Option<u32>) -> io::Result<Announcer> {
         let socket = std::path::absolute(socket).unwrap_or(socket.to_owned());
         let memory = rustix::fs::memfd_create(c"blkkin-mount", MemfdFlags::CLOEXEC)?;
@@ -139,10 +140,10 @@ impl Announcement {
         }
     }
 
-    /// Writes `number` to the bell page at `path`, and so rings the program. Writes 0 instead if a
-    /// process that has mapped the page has another number of seccomp filters than the page shows.
-    /// Writes nothing if the program does not try this agent's socket. The file is checked first,
-    /// because any process can create a file with a bell's name.
+    /// Writes `number` to the bell page at `path`, to request a connection from the program. Writes
+    /// 0 (no request) instead if a process that has mapped the page has another number of seccomp
+    /// filters than the page shows. Writes nothing if the program does not try this agent's socket.
+    /// The file is checked first, because any process can create a file with a bell's name.
     fn ring(
         &self,
         process: &Path,
@@ -318,8 +319,8 @@ mod tests {
         assert_eq!(rung(&page), 0);
     }
 
-    /// A process whose sandboxed child has mapped the same page is not rung: the child would try to
-    /// connect too, and its filter might kill it.
+    /// A process whose sandboxed child has mapped the same page gets no connection request: the
+    /// child would try to connect too, and its filter might kill it.
     #[test]
     fn parents_of_sandboxed_children_are_not_called() {
         const SOCKET: u64 = 8;

@@ -445,7 +445,7 @@ impl Attachment {
     }
 
     /// Returns the losses of drained sets of rings, which the caller counts for the session. They
-    /// must be saved for the next agent before the program is told to unmap the sets.
+    /// must be saved for the next agent before `Release` is sent for these sets.
     pub(crate) fn take_released(&mut self) -> Losses {
         std::mem::take(&mut self.released)
     }

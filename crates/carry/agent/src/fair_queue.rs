@@ -1,5 +1,5 @@
-//! Fair scheduling between users. Connections of the users who have used the least time are served
-//! first.
+//! Fair scheduling between users. Connections of the users on whom the agent has spent the least
+//! time are served first.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 pub(crate) const TURN: Duration = Duration::from_millis(20);
 /// Time limit for serving connections in the last turn, when the agent ends.
 pub(crate) const LAST_TURN: Duration = Duration::from_secs(1);
-/// Maximum used time of one user. Beyond it, the used times of all users are halved.
+/// Time spent on one user at which the times spent on all users are halved.
 const SPENT_MAX: Duration = Duration::from_secs(10);
 
 /// Time that the agent has spent on each user. It is reset when no connection has to wait.
@@ -28,8 +28,8 @@ pub(crate) struct Turn {
 }
 
 impl Turns {
-    /// Sorts connections by their users' used time, the longest first. Among equal used times, the
-    /// order of arrival is reversed, because the last element is to be served first.
+    /// Sorts connections by the time spent on their users, the longest first. Among equal times,
+    /// the order of arrival is reversed, because the last element is to be served first.
     pub(crate) fn sort<T>(&self, ready: &mut [T], uid_of: impl Fn(&T) -> u32) {
         ready.reverse();
         if !self.spent.is_empty() {
@@ -51,7 +51,7 @@ impl Turns {
         now - turn.begun > turn.length
     }
 
-    /// Ends a turn. If all connections were served within [`TURN`], resets the used times of all
+    /// Ends a turn. If all connections were served within [`TURN`], resets the times spent on all
     /// users. Otherwise halves them if one exceeds [`SPENT_MAX`].
     pub(crate) fn end(&mut self, turn: &Turn, is_all_served: bool) {
         if is_all_served && turn.at - turn.begun <= TURN {

@@ -86,9 +86,9 @@ pub(crate) const OWN_DESCRIPTORS: u64 = 2;
 /// Limits on the event types of one program.
 pub(crate) const CATALOG_LIMITS: CatalogLimits = CatalogLimits { types: 16_384, bytes: 8 << 20 };
 
-/// Number of unread bytes at which a larger ring counts as full in fill levels. In a steady flow of
-/// events, at most about a quarter of this size is unread, so unread events stay in the processor's
-/// cache.
+/// Maximum ring size from which fill levels are computed, in bytes. A larger ring counts as full
+/// once it has this many unread bytes. In a steady flow of events, at most about a quarter of this
+/// size is unread, so unread events stay in the processor's cache.
 const READ_IN_TIME: u64 = 2 << 20;
 
 /// Number of drains that is enough to empty full rings. One drain reads as many bytes of packets as

@@ -154,8 +154,8 @@ impl<'n> Recorder<'n> {
 
     /// Returns the session and channel of orphaned rings. Fails if there is no such session or
     /// channel, or if the session may not record the program. Also fails if the shape differs from
-    /// that of the channel's rings. Such memory is forged, and its size must not decide how much is
-    /// read.
+    /// that of the channel's rings: the memory is then forged, and its size must not determine how
+    /// much is read.
     fn channel_of(&self, program: &Program, shape: &Shape) -> io::Result<ChannelIndex> {
         let invalid = |why| io::Error::new(io::ErrorKind::InvalidData, why);
         let session = self.session_of(program, shape.uuid);
@@ -365,8 +365,9 @@ impl<'n> Recorder<'n> {
         true
     }
 
-    /// Reserves the user's quota for new rings of a channel, and for the sets that these adopt.
-    /// Ends absences and evicts rings kept for snapshots, to make room.
+    /// Reserves the user's quota for new rings of a channel, and for the sets of rings that are
+    /// adopted. If the quota does not suffice, first ends absences and evicts rings kept for
+    /// snapshots.
     fn reserve(
         &mut self,
         id: ConnectionId,

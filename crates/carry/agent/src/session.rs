@@ -167,8 +167,9 @@ impl SessionRule {
         SessionRule::compile(bytes, room, enabled, selection, owe).ok()
     }
 
-    /// Makes a rule from a selection, whose text is charged to `bytes`. `grow` charges the memory
-    /// of the compiled rule to `room`.
+    /// Makes a rule from a selection. `bytes` is the share of the quota for the selection's text,
+    /// and `room` the share for the compiled rule. `grow` increases `room` by the memory of the
+    /// compiled rule.
     fn compile(
         bytes: Share,
         mut room: Share,

@@ -98,7 +98,8 @@ struct FreeBytes {
     for_users: u64,
 }
 
-/// Size of the smallest write that a file system can have room for, in bytes.
+/// Assumed block size of a file system, in bytes. A file system counts as full if it has fewer free
+/// bytes than a block, and fewer than the write needs.
 const BLOCK: u64 = 4096;
 
 /// Returns the number of bytes that packets may use on a file system with `total` bytes, for a
@@ -115,8 +116,8 @@ fn usable(total: u64, free: FreeBytes, size: u64) -> u64 {
 mod tests {
     use super::{FreeBytes, usable};
 
-    /// A file system of 20 MiB, with a reserve of 1 MiB. `free` has all free bytes, and those that
-    /// are not kept for root.
+    /// Asserts the number of usable bytes on a file system of 20 MiB, with a reserve of 1 MiB.
+    /// `free` has the number of all free bytes, and the number of those that are not kept for root.
     #[track_caller]
     fn check(free: (u64, u64), size: u64, expected: u64) {
         let free = FreeBytes { all: free.0, for_users: free.1 };

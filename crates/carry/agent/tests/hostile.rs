@@ -90,7 +90,8 @@ fn scribbled_catalogs() {
     });
 }
 
-/// Peers that send invalid bytes, and peers that connect without end, harm no other program.
+/// Peers that send invalid bytes, and peers that open connections continuously, harm no other
+/// program.
 #[test]
 fn nonsense_and_floods() {
     check(|node, random, done| {
@@ -288,8 +289,9 @@ fn agent_time() -> Duration {
     Duration::from_millis(10 * threads.filter_map(ticks).sum::<u64>())
 }
 
-/// A hostile program costs its agent at most [`SHARE_MAX`], and at most 1.5 times the share of the
-/// more expensive permitted load plus 10 percentage points.
+/// The agent's processor time under a hostile program is at most [`SHARE_MAX`] percent of one
+/// processor, and at most 1.5 times the time under the more expensive permitted load plus 10
+/// percentage points.
 #[test]
 fn shares_of_the_agents_time() {
     let share = |load: &str| -> u64 {

@@ -435,7 +435,7 @@ fn clear_drops_flight_recorders() {
 }
 
 /// A snapshot of rings in discard mode has the events that were recorded before the rings were
-/// full, even if the program has reconnected. A clear makes room for new events.
+/// full, even if the program has reconnected. After a clear, new events are recorded again.
 #[test]
 fn snapshots_of_what_came_first() {
     let mut node = Node::new();

@@ -307,8 +307,8 @@ fn what_is_recorded_meanwhile_is_written_at_the_end() {
     assert_eq!(read(&trace_below(&agents.output()).unwrap()).numbers.len(), 300);
 }
 
-/// Events that a program records into its old rings after a clear are written. The clear comes
-/// after the program was sent new rings, and before the program has mapped them.
+/// Events that a program records into its old rings after a clear are written, if the program was
+/// sent new rings before the clear and has not mapped them yet.
 #[test]
 fn cleared_before_rings_are_taken() {
     let (mut agents, mut program) = recording(100);

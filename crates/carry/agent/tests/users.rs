@@ -265,7 +265,8 @@ fn record_own(public: &Public) -> (Client, Program, PathBuf) {
     (client, program, output)
 }
 
-/// Asserts that the agent answers root within five seconds, and reports the time as a figure.
+/// Asserts that the agent answers root within five seconds, and reports the answer time as a figure
+/// for N8.
 #[track_caller]
 fn check_answers(what: &str, socket: PathBuf) {
     let begun = Instant::now();

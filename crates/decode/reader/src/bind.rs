@@ -1,9 +1,10 @@
 //! Filter expressions bound to the event classes of the traces that are read.
 //!
-//! Binding finds the nodes that the filter uses as operands, once for each trace. One walk for each
-//! event collects the values of these nodes, with strings copied into one buffer, and the filter is
-//! evaluated on the values. The walk is omitted if no field of events is an operand. Values in the
-//! packet's context are collected only if the previous event was in another packet.
+//! Binding finds the operands of the filter among the decoder's nodes, which are the fields of
+//! event classes and packet contexts. This is done once for each trace. For each event, one walk
+//! over the fields collects the values of these nodes, with strings copied into one buffer, and the
+//! filter is evaluated on the values. The walk is omitted if no field of events is an operand.
+//! Values in the packet's context are collected only if the previous event was in another packet.
 
 use crate::event::Event;
 use crate::trace::Trace;

@@ -1,9 +1,9 @@
 //! Printing of events as lines of text in order of time, by several threads.
 //!
 //! Time is divided into slices, and each thread prints one slice at a time. The thread with the
-//! earliest slice writes its text to the output. Each other thread keeps its text until its turn,
-//! or hands in the text of a whole slice to the writing thread. So no step needs a thread of its
-//! own.
+//! earliest slice writes its text to the output. Each other thread buffers its text until all
+//! earlier slices are written, or passes the text of a whole slice to the writing thread. No
+//! separate thread for writing is needed.
 
 use crate::reading::Reading;
 use crate::stats::Stats;

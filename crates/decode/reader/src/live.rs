@@ -61,7 +61,7 @@ impl LiveTrace {
         &self.0.name
     }
 
-    /// Sets the limit, in bytes, of the memory for undelivered packets, at first 256 MiB.
+    /// Sets the maximum memory for undelivered packets, in bytes. The default is 256 MiB.
     pub fn set_size_max(&self, bytes: u64) {
         self.0.budget.set_size_max(bytes);
     }
@@ -93,8 +93,8 @@ impl LiveTrace {
 
     /// Appends a whole packet, or several whole packets, of the stream that the producer calls
     /// `stream`. All packets with the same `stream` must have the same stream class and stream id
-    /// in their headers. A damaged packet costs itself, and the packets appended by the same call
-    /// after it.
+    /// in their headers. A damaged packet is lost, together with the packets that follow it in the
+    /// same call.
     ///
     /// Fails if there is no metadata yet, or if the bytes cannot be stored; the packet is then not
     /// appended. The kind of the error is [`io::ErrorKind::StorageFull`] if the undelivered packets

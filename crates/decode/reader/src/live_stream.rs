@@ -30,11 +30,11 @@ pub(crate) struct LiveStream {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Offset of each undelivered packet.
+    /// Offset of each undelivered packet in the file, in bytes.
     starts: VecDeque<u64>,
-    /// End of the last packet.
+    /// Offset of the end of the last packet in the file, in bytes.
     end: u64,
-    /// End of the bytes that are freed, apart from the identity's header.
+    /// Offset up to which the file's bytes are freed, except the identity's header.
     freed: u64,
     identity: Option<Identity>,
 }
@@ -44,7 +44,7 @@ struct State {
 struct Identity {
     /// Range of the packet's header and context in the file, whose pages are not freed.
     header: Range<u64>,
-    /// End of the packet in the file.
+    /// Offset of the packet's end in the file, in bytes.
     end: u64,
 }
 
@@ -112,7 +112,7 @@ impl LiveStream {
         self.file.file()
     }
 
-    /// Returns the end of the last packet.
+    /// Returns the offset of the end of the last packet, in bytes.
     pub(crate) fn size(&self) -> u64 {
         self.state.lock().end
     }
@@ -122,8 +122,8 @@ impl LiveStream {
         self.state.lock().start()
     }
 
-    /// Returns the offset of the packet that identifies the stream, or from which on such a packet
-    /// is to be searched.
+    /// Returns the offset of the packet that identifies the stream. If no such packet is known,
+    /// returns the offset at which the search for it starts.
     pub(crate) fn identity_start(&self) -> u64 {
         let state = self.state.lock();
         state.identity.as_ref().map_or_else(|| state.start(), |identity| identity.header.start)

@@ -6,7 +6,7 @@ use std::fmt;
 /// Loss of events or packets of a stream, according to the tracer's counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// Lost unit: events or whole packets.
+    /// Unit of the loss: events or whole packets.
     pub kind: LossKind,
     /// Number of lost events or packets; `None` if it is unknown, either in total or within the
     /// reading's range.

@@ -33,8 +33,9 @@ pub(crate) struct MergeInput {
     /// End (exclusive) of a follower's round in nanoseconds; `None` for no end. The first event at
     /// or after the end, and all data behind it, stay in the source for the next round.
     pub(crate) round_end: Option<i64>,
-    /// Set if the current packet may have events at or after `round_end`. If its context declares
-    /// an earlier end, such an event is damaged, and must not hold up the stream.
+    /// Set if the current packet may have events at or after `round_end`. If the packet's context
+    /// declares an earlier end, an event at or after `round_end` is damaged, and does not end the
+    /// round of this stream.
     can_exceed_round: bool,
     scale: Option<TimeScale>,
     /// Latest time of the input so far, in nanoseconds; no later item is ordered before it.
@@ -78,7 +79,7 @@ impl PacketQueue {
 /// Range of time in nanoseconds that a slice covers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SliceSpan {
-    /// Begin (inclusive); matters for packets that an earlier slice has started.
+    /// Begin (inclusive) in nanoseconds; used only for packets that an earlier slice has started.
     pub(crate) begin: i64,
     /// End (exclusive); `None` for the end of the streams.
     pub(crate) end: Option<i64>,

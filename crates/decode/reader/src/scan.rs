@@ -159,7 +159,8 @@ impl FileScan {
         Ok(ScanResult::Packet(Box::new(packet_ref)))
     }
 
-    /// Moves behind a damaged packet. Returns false if its end is unknown, as in a file on disk.
+    /// Moves to the end of a damaged packet. Returns false if the end is unknown, as in a file on
+    /// disk.
     pub(crate) fn skip_damaged_packet(&mut self) -> bool {
         let end = self.file.live().and_then(|live| live.packet_limit(self.offset));
         let Some(end) = end.filter(|end| *end > self.offset) else { return false };

@@ -97,7 +97,7 @@ impl Trace {
 pub struct Stream {
     /// Index of the stream class in the schema.
     pub class: usize,
-    /// Id that the metadata gives the stream class.
+    /// Id of the stream class in the metadata.
     pub class_id: u64,
     /// Id of the stream within its class; `None` if packets do not state one.
     pub instance: Option<u64>,

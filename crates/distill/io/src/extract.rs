@@ -1,5 +1,5 @@
-//! Extraction of an event's values. The meaning of an event class is determined once; later events
-//! of a class without meaning cost two accesses to tables.
+//! Extraction of an event's values. The meaning of an event class is determined once; for later
+//! events of a class without meaning, the extractor makes only two table lookups.
 
 use crate::calls::{self, Call};
 use crate::values::{

@@ -36,7 +36,7 @@ const BEFORE_RECORDING: i64 = i64::MIN;
 
 /// Transfer of data by a descriptor.
 pub(crate) struct Transfer {
-    /// Start of the call.
+    /// Start of the call, in nanoseconds from the clock's origin.
     pub(crate) start_ns: i64,
     /// Number of transferred bytes.
     pub(crate) bytes: u64,
@@ -47,13 +47,13 @@ pub(crate) struct Transfer {
 pub(crate) struct Duplication {
     /// True if `exec` closes the duplicate.
     pub(crate) is_closed_on_exec: bool,
-    /// Start of the call.
+    /// Start of the call, in nanoseconds from the clock's origin.
     pub(crate) start_ns: i64,
-    /// End of the call.
+    /// End of the call, in nanoseconds from the clock's origin.
     pub(crate) end_ns: i64,
 }
 
-/// Numbers of dropped state, because of the limits of memory.
+/// Counters of the state that was dropped because of memory limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Drops {
     /// Number of evicted processes.
@@ -66,7 +66,7 @@ pub struct Drops {
 #[derive(Debug, Default)]
 pub(crate) struct Processes {
     processes: HashMap<u32, Process>,
-    /// Counter of uses of processes.
+    /// Number of uses of all processes so far; orders the processes by their last use.
     clock: u64,
     /// Generation counter, incremented by each loss.
     generation: u64,
@@ -116,7 +116,7 @@ pub(crate) struct Descriptor {
     pub(crate) generation: u64,
     /// True if `exec` closes the descriptor.
     pub(crate) is_closed_on_exec: bool,
-    /// Time of the event that created the descriptor.
+    /// Time of the event that created the descriptor, in nanoseconds from the clock's origin.
     pub(crate) since_ns: i64,
     /// Open file, which duplicates and children share; `None` if the position is unknown.
     pub(crate) open_file: Option<Arc<OpenFile>>,
@@ -246,7 +246,8 @@ impl Processes {
         }
     }
 
-    /// Removes the least recently used processes, so that most of the limits are free again, and
+    /// Removes the least recently used processes, until at most `PROCESSES_KEPT` processes remain
+    /// and their tables take at most `TABLES_SIZE_KEPT` bytes; at least one process remains. Also
     /// determines the exact size of all tables.
     #[cold]
     fn evict(&mut self) {
@@ -297,7 +298,7 @@ impl ProcessView<'_> {
         self.process.name = Some(name[..name.floor_char_boundary(NAME_SIZE_MAX)].into());
     }
 
-    /// Replaces the state by that of a process which was looked at when its recording began: the
+    /// Replaces the state by the recorded state of the process at the start of its recording: the
     /// name, the directory, and no descriptors yet.
     pub(crate) fn set_state(&mut self, name: Option<&str>, directory: Option<&str>) {
         if let Some(name) = name {
@@ -344,14 +345,14 @@ impl ProcessView<'_> {
         }
     }
 
-    /// Returns the descriptor that a call used which started at `start_ns`. Returns `None` if it is
-    /// unknown, or if a later descriptor has got its number.
+    /// Returns the descriptor used by a call that started at `start_ns`. Returns `None` if the
+    /// descriptor is unknown, or if its number was reused by a later descriptor.
     fn used(&self, fd: i32, start_ns: i64) -> Option<&Descriptor> {
         let descriptor = self.process.table.descriptors.get(&fd)?;
         (descriptor.since_ns <= start_ns).then_some(descriptor)
     }
 
-    /// Returns the path of a descriptor that a call used which started at `start_ns`.
+    /// Returns the path of the descriptor used by a call that started at `start_ns`.
     pub(crate) fn path(&self, fd: i32, start_ns: i64) -> Option<DatedPath> {
         let Descriptor { path, generation, .. } = self.used(fd, start_ns)?;
         Some(DatedPath { text: path.clone()?, generation: *generation })
@@ -424,7 +425,7 @@ impl ProcessView<'_> {
         self.open(new, duplicate);
     }
 
-    /// Removes a descriptor that a call closed which started at `start_ns`. A descriptor that was
+    /// Removes the descriptor closed by a call that started at `start_ns`. A descriptor that was
     /// opened later remains: the number is free again before `close` returns.
     pub(crate) fn close(&mut self, fd: i32, start_ns: i64) {
         if self.used(fd, start_ns).is_some() {
@@ -465,7 +466,8 @@ impl ProcessView<'_> {
         }
     }
 
-    /// Changes the table of descriptors, of which the process gets a copy if others share it.
+    /// Changes the table of descriptors. If other processes share the table, the process first gets
+    /// a copy.
     fn change_table(&mut self, change: impl FnOnce(&mut DescriptorTable)) {
         let is_shared = Arc::strong_count(&self.process.table) > 1;
         let table = Arc::make_mut(&mut self.process.table);
@@ -490,7 +492,8 @@ mod tests {
         view.path(fd, 1).map(|path| path.text)
     }
 
-    /// A process beyond the limit evicts an eighth of the processes, those unused for longest.
+    /// Adding a process beyond the limit evicts an eighth of all processes, the least recently used
+    /// ones.
     #[test]
     fn least_recently_used_processes_are_evicted() {
         let mut processes = Processes::default();

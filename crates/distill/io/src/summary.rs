@@ -11,7 +11,8 @@ pub const OTHER: &str = "(other)";
 
 /// Maximum number of combinations of program, path and kind.
 const KEYS_MAX: usize = 100_000;
-/// Number of buckets of all histograms after which no further keys are added: 160 MB.
+/// Number of buckets in all histograms at which no further keys are added. The buckets then take
+/// about 160 MB.
 const BUCKETS_MAX: usize = 16 << 20;
 /// Maximum size of all keys' paths in bytes.
 const PATHS_SIZE_MAX: usize = 128 << 20;
@@ -31,16 +32,16 @@ pub struct Summary {
     accesses: HashMap<(u32, i32), Access>,
     slowest: BTreeSet<SlowOperation>,
     slowest_max: usize,
-    /// Number of operations before; it makes the entries of `slowest` unique.
+    /// Number of operations added so far. It gives each entry of `slowest` a unique sort key.
     count: u64,
-    /// Start of the first and end of the last operation.
+    /// Start of the first and end of the last operation, in nanoseconds from the clock's origin.
     extent_ns: Option<(i64, i64)>,
 }
 
 /// Last read or write of a descriptor.
 #[derive(Clone, Debug)]
 struct Access {
-    /// Offset behind the last byte.
+    /// File offset after the last byte of the access.
     end: u64,
     path: Option<Arc<str>>,
 }
@@ -112,11 +113,12 @@ pub struct Grouping {
 /// Sums of the operations with the same program, path and kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Name of the program; `None` if it is no property of the grouping, empty if it is unknown.
+    /// Name of the program; `None` if rows are not grouped by program, empty if the name is
+    /// unknown.
     pub program: Option<Arc<str>>,
-    /// Path or peer; `None` if it is unknown or no property of the grouping.
+    /// Path or peer; `None` if it is unknown, or if rows are not grouped by path.
     pub path: Option<Arc<str>>,
-    /// Kind of the operations; `None` if it is no property of the grouping, or for [`OTHER`].
+    /// Kind of the operations; `None` if rows are not grouped by kind, and in the row [`OTHER`].
     pub kind: Option<OperationKind>,
     /// Number of operations that failed.
     pub errors: u64,

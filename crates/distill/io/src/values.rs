@@ -46,11 +46,11 @@ pub(crate) const DIRECTORY: Slot = 22;
 const TEXTS: usize = 4;
 /// Socket address.
 pub(crate) const ADDRESS: Slot = 23;
-/// Element of an array that is a socket address.
+/// Byte of a socket address that is recorded as an array.
 pub(crate) const ADDRESS_BYTE: Slot = 24;
 /// Array of two descriptors, whose elements are [`FD`] and [`FD2`].
 pub(crate) const DESCRIPTORS: Slot = 25;
-/// Element of such an array.
+/// Descriptor in an array of two descriptors.
 pub(crate) const DESCRIPTOR: Slot = 26;
 pub(crate) const IGNORED: Slot = 254;
 /// Slot of a field that no event contained yet.
@@ -63,7 +63,7 @@ const CONTEXT: &[(&str, Slot)] = &[("pid", PID), ("tid", TID), ("vpid", PID), ("
 #[derive(Debug, Default)]
 pub(crate) struct Values {
     numbers: [u64; NUMBERS],
-    /// Bit set of the numbers that are present.
+    /// Bit set of the slots that have a number in this event.
     present: u32,
     texts: [(u32, u32); TEXTS],
     text: String,

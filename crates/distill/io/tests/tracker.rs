@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Fields that a line lacks are 0 or empty. Bytes of addresses are hexadecimal digits. The line
-//! `lost` stands for lost events, and `cut` damages the event before. Operations are drawn as
-//! lines, too (here on two lines), with `?` if they are uncertain:
+//! `lost` stands for lost events, and the line `cut` damages the previous event. Each operation is
+//! printed as one line, shown here as two, with `?` if the operation is uncertain:
 //!
 //! ```text
 //! START+DURATION PROGRAM[PID/TID] KIND:CALL FD>SECOND PATH -> SECOND
@@ -474,7 +474,8 @@ fn sockets() {
     );
 }
 
-/// The state at the start of the recording fills gaps, and does not replace what events told.
+/// The recorded initial state of a process fills gaps, and does not replace state that events have
+/// set.
 #[test]
 fn initial_state() {
     check(
@@ -610,7 +611,8 @@ fn sockets_without_address() {
     );
 }
 
-/// After a loss, what follows from earlier events is uncertain. Arguments and later events are not.
+/// After a loss of events, state that follows from earlier events is uncertain. Arguments of calls
+/// and state from later events are certain.
 #[test]
 fn losses_make_older_state_uncertain() {
     check(
@@ -666,8 +668,9 @@ fn losses_make_older_state_uncertain() {
     );
 }
 
-/// Recorded state replaces all that was known of a process, positions in files and descriptors that
-/// it does not list included. An address makes a descriptor certain, too.
+/// A recorded process state replaces all earlier state of the process, including file positions,
+/// and descriptors that the recorded state does not list. A new socket address also makes a
+/// descriptor certain again.
 #[test]
 fn later_state_is_certain_again() {
     check(

@@ -153,8 +153,9 @@ impl FieldValues {
 pub(crate) struct FieldVisitor<'w> {
     pub(crate) fields: &'w mut FieldValues,
     pub(crate) slots: &'w [Slot],
-    /// First slot of the payload fields that the program added itself, except `SERVICE` to `IP`
-    /// with `has_service`. Such fields are dropped if this is the length of [`NAMES`].
+    /// Number of leading slots that are known fields of the event. Fields with other slots are the
+    /// program's own, except `SERVICE` to `IP` if `has_service` is set, and the context's
+    /// `procname`. The program's own fields are dropped if the number is the length of [`NAMES`].
     pub(crate) own_fields: usize,
     /// Set if service, port and address come from the tracing layer, not from the program's own
     /// fields.

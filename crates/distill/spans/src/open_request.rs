@@ -79,7 +79,8 @@ pub(crate) struct OpenRequest {
     /// Time of the last event, by the caller's clock.
     pub(crate) last_event: i64,
     /// Sort key in the list of open requests: the time of the last event, or of the last extension
-    /// of the wait. A smaller value than that of the next older request is raised to the latter.
+    /// of the wait. If the key would be smaller than that of the next older request, the older
+    /// request's key is used.
     pub(crate) touched: i64,
     /// Slot of the next older request in the list ordered by `touched`.
     pub(crate) older: u32,

@@ -22,7 +22,7 @@ type Emit<'t> = &'t mut dyn FnMut(&Request<'_>) -> ControlFlow<()>;
 pub(crate) struct RequestBuilder<'p> {
     /// Open request with its reports and their strings.
     pub(crate) resolver: Resolver<'p>,
-    /// Losses that may explain a missing start or end.
+    /// Losses of events in the traces, which may explain a missing start or end of a span.
     pub(crate) losses: &'p Losses,
     /// Reason for which the request is emitted.
     pub(crate) completion: Completion,

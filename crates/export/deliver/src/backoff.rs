@@ -23,7 +23,7 @@ impl Backoff {
         jittered(pause, random())
     }
 
-    /// Returns a delay as before the first retry, with jitter. The backoff does not advance.
+    /// Returns the delay before a first retry, with jitter, without advancing the backoff.
     pub(crate) fn least(&self) -> Duration {
         jittered(self.first, random())
     }

@@ -14,7 +14,8 @@ pub enum Error {
     Destination(String),
     /// A header is malformed or reserved, or the list of headers is too long.
     Headers(String),
-    /// The trusted certificates cannot be loaded, or the host's name is invalid in a certificate.
+    /// The trusted certificates cannot be loaded, or the host name is malformed, so that no
+    /// certificate can contain it.
     Certificates(String),
     /// An option is out of range, or the options are inconsistent.
     Options(&'static str),

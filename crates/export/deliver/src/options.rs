@@ -37,9 +37,9 @@ pub struct Options {
     pub batch_bytes: usize,
     /// Age at which an incomplete batch is queued.
     pub batch_age: Duration,
-    /// Maximum age of a waiting batch; older batches are dropped. The queue's clock measures the
-    /// age. It stops while no exporter is open, and continues from the time of the last waiting
-    /// batch.
+    /// Maximum age of a waiting batch; older batches are dropped. The age is measured by the
+    /// queue's clock, which stops while no exporter is open and continues from the time of the last
+    /// waiting batch.
     pub age_max: Duration,
     /// Maximum size in bytes of stored refused batches, in the subfolder `refused` of the queue
     /// folder.

@@ -67,8 +67,8 @@ impl Record {
         })
     }
 
-    /// Returns an iterator over the spans of a body with sizes. It ends early if the body is
-    /// malformed.
+    /// Returns an iterator over the spans of a Scribe body, in which the size of each span precedes
+    /// the span. The iterator ends early if the body is malformed.
     pub(crate) fn messages(&self) -> impl Iterator<Item = &[u8]> {
         let mut rest = &self.body[..];
         std::iter::from_fn(move || {

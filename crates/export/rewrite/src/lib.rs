@@ -1,9 +1,9 @@
-//! Writes the events of a reading as trace directories: merged, cut or converted.
+//! Writes the events that a reader delivers as trace directories: merged, cut or converted.
 //!
 //! Start at [`Rewriter`], a consumer of events. Each source trace becomes one written trace, as a
-//! CTF trace has only one metadata. All written traces are below one directory, so a reader of that
-//! directory merges them. `directory` manages files and directories, `uuid` creates trace UUIDs,
-//! and `stream` cuts the events of a stream into packets.
+//! CTF trace has only one metadata file. All written traces are below one directory, so a reader of
+//! that directory merges them. `directory` manages files and directories, `uuid` creates trace
+//! UUIDs, and `stream` cuts the events of a stream into packets.
 
 mod directory;
 mod error;

@@ -64,7 +64,7 @@ struct OpenPacket {
 
 #[derive(Clone, Copy, Debug)]
 struct PendingPacket {
-    /// Begin of the loss that precedes the packet.
+    /// Begin of the loss that precedes the packet, in cycles; `None` if unknown.
     from: Option<u64>,
     begin: u64,
     forced_end: Option<u64>,
@@ -148,7 +148,8 @@ impl StreamWriter {
         Ok(())
     }
 
-    /// Completes the open packet, and opens a packet that may contain an event at `time`.
+    /// Completes the open packet, and opens a packet for an event at `time`. A pending packet that
+    /// must end before `time` is written first.
     #[cold]
     fn open_packet_at(&mut self, output: &mut OutputDirectory, time: u64) -> Result<(), Error> {
         self.close(output, 0)?;

@@ -11,7 +11,8 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Creates a backoff that starts with about `first` and doubles up to `longest`.
+    /// Creates a backoff whose delay, before jitter, is initially `first` and doubles up to
+    /// `longest`.
     pub fn new(first: Duration, longest: Duration) -> Backoff {
         Backoff { first, longest, next: first }
     }

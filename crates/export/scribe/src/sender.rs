@@ -1,5 +1,5 @@
-//! Sends messages to a server in batches, with retries until each batch is accepted or the patience
-//! is exhausted. Start at [`Sender::push`].
+//! Sends messages to a server in batches. Retries each batch until the server accepts it or a time
+//! limit (`patience`) expires. Start at [`Sender::push`].
 
 use crate::backoff::Backoff;
 use crate::batch::Batch;
@@ -119,8 +119,8 @@ impl<'s> Sender<'s> {
         if self.batch.frame_bytes() >= self.options.batch_bytes { self.flush() } else { Ok(()) }
     }
 
-    /// Sends the current batch. Retries until the server accepts it, the patience is exhausted, or
-    /// `stop` returns true.
+    /// Sends the current batch. Retries until the server accepts it, the time limit
+    /// `SenderOptions::patience` expires, or `stop` returns true.
     pub fn flush(&mut self) -> Result<(), DeliveryError> {
         let start = Instant::now();
         while !self.batch.is_empty() {

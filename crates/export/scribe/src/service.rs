@@ -73,7 +73,8 @@ pub enum ConnectionAction {
     Close(Fault),
 }
 
-/// Converter of the requests of all connections into replies. The handler implements the methods.
+/// Protocol logic of a server: decodes requests, calls the handler, and encodes the replies. All
+/// connections share it.
 #[derive(Debug)]
 pub struct Service<H> {
     handler: H,

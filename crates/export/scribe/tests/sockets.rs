@@ -1,5 +1,5 @@
-//! Tests of client and server on real sockets: pipelined requests; slow, silent, numerous and
-//! foreign peers; bounded memory; and a shutdown that answers received requests.
+//! Tests of client and server on real sockets: pipelined requests, slow or silent peers, too many
+//! peers, peers of another protocol, bounded memory, and a shutdown that answers received requests.
 
 use blkkin_scribe::{
     Answer, Batch, Client, ClientError, ClientOptions, CloseReason, Entries, Entry, Handler,

@@ -1,5 +1,6 @@
-//! I/O operations as text: columns ([`ColumnPrinter`]), JSON lines ([`json`]), the lines of Rocks's
-//! app-trace ([`app_trace`]), and a table of their sums ([`summary`]).
+//! I/O operations as text: columns ([`ColumnPrinter`]), JSON lines ([`json`]), lines in the format
+//! of app-trace, the tracer of the Rocks cluster distribution ([`app_trace`]), and a table of a
+//! summary ([`summary`]).
 
 use crate::info::table::{Column, Table, Theme, Tone};
 use crate::info::units::{bytes, duration, grouped, percent};
@@ -173,7 +174,7 @@ impl Cell for i32 {
     }
 }
 
-/// Nothing in place of an absent value.
+/// Prints nothing for an absent value.
 impl<C: Cell> Cell for Option<C> {
     fn put(&self, out: &mut Vec<u8>) {
         if let Some(cell) = self {
@@ -182,7 +183,7 @@ impl<C: Cell> Cell for Option<C> {
     }
 }
 
-/// Process, and thread if it is not the process's first.
+/// Process id, followed by `/` and the thread id if the two ids differ.
 struct Thread<'o>(&'o Operation);
 
 impl Cell for Thread<'_> {
@@ -196,7 +197,7 @@ impl Cell for Thread<'_> {
     }
 }
 
-/// Text of a trace without control characters.
+/// Text of a trace, printed with `?` in place of control characters.
 struct Clean<'t>(Theme, &'t str);
 
 impl Cell for Clean<'_> {
@@ -223,7 +224,8 @@ impl Cell for Descriptors<'_> {
     }
 }
 
-/// Column `BYTES/ASKED`, which has the name of the error instead of bytes after a failure.
+/// Column `BYTES/ASKED`: transferred and requested count. After a failure, the name of the error
+/// replaces the transferred count.
 struct Count<'o>(&'o Operation);
 
 impl Cell for Count<'_> {
@@ -577,7 +579,7 @@ fn cells(row: &Row, grouping: &Grouping, all_ns: u64, theme: Theme) -> Vec<(Tone
 mod tests {
     use super::*;
 
-    /// Time of the seed's trace in nanoseconds.
+    /// Start of the tested operations in nanoseconds since 1970, from real output of app-trace.
     const TIME_NS: i64 = 1_133_384_755_854_672_000;
 
     fn read() -> Operation {
@@ -666,7 +668,7 @@ TIME                PID/TID          NAME             OP             FD      BYT
         assert_eq!(lines, expected);
     }
 
-    /// The lines of the seed, in its order: a snippet of a real trace.
+    /// The operations give the lines of a snippet of real app-trace output, in the same order.
     #[test]
     fn app_trace_lines() {
         let at = |us: i64, operation: Operation| {
@@ -716,7 +718,8 @@ TIME                PID/TID          NAME             OP             FD      BYT
         check(7, odd, "7 op: sync execname: a?b pid: 3693 fd: 0");
     }
 
-    /// Latencies are printed as in tables, apart from exact halves.
+    /// Latencies are rounded as in tables, except for values exactly halfway between two printed
+    /// values.
     #[test]
     fn latencies_are_rounded_as_in_tables() {
         for ascii in [false, true] {

@@ -124,7 +124,7 @@ struct ClassText {
     /// Text between time and fields, without the parts that depend on the packet.
     head: Text,
     program: Option<Arc<Program>>,
-    /// Set if the program has fields, which need a comma after a packet context.
+    /// Set if the compiled program prints fields, which need a comma after a packet context.
     comma_before_fields: bool,
 }
 

@@ -167,8 +167,9 @@ impl Step {
         self.print_any_string::<Q>(out, bytes, at)
     }
 
-    /// Appends the prefix and the string at `at`, whose first lane `first` is full and needs no
-    /// escape. Returns the same as [`Step::print_string`].
+    /// Appends the prefix and the string at `at`. `first` contains the first 16 bytes of the
+    /// string, none of which ends the string or needs an escape. Returns the same as
+    /// [`Step::print_string`].
     #[inline(never)]
     fn print_long_string<Q: EscapeRules>(
         &self,

@@ -1,4 +1,4 @@
-//! Results of queries to a store of requests, as pictures for a terminal: requests ([`requests`]),
+//! Results of queries to a store of requests, drawn for a terminal: requests ([`requests`]),
 //! durations of spans ([`latency`], and [`latencies`] for each service and name), and calls between
 //! services ([`calls`]).
 
@@ -105,8 +105,8 @@ impl Options {
         Theme { color: self.color, ascii: self.ascii }
     }
 
-    /// Returns the width of the bar column beside columns of `others` characters in total; 0 if
-    /// there is too little room.
+    /// Returns the width of the bar column in characters, if the other columns have `others`
+    /// characters in total; 0 if the terminal is too narrow for bars.
     fn bar(&self, others: usize) -> usize {
         match self.width.saturating_sub(others) {
             ..BAR_MIN => 0,

@@ -22,8 +22,8 @@ pub enum TimeFormat {
     Cycles,
 }
 
-/// Printer of times. Most events are in the same second as the previous event, so the second's text
-/// is cached.
+/// Printer of times. Most events are in the same second as the previous event, so the text before
+/// the nanoseconds is cached.
 #[derive(Clone, Debug)]
 pub struct TimePrinter {
     format: TimeFormat,

@@ -129,7 +129,8 @@ struct RandomStream<'r> {
     header: usize,
     /// Packets written so far.
     bytes: Vec<u8>,
-    /// End of the last packet, in cycles; in a packet, the latest undisturbed time of an event.
+    /// End of the last packet, in cycles. While a packet is written, the time of its latest event
+    /// before the flaw changes that time.
     time: u64,
     /// Number of discarded events so far.
     discarded: u32,

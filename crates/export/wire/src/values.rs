@@ -30,7 +30,7 @@ pub(crate) fn span_id(digits: &[u8]) -> Result<SpanId, Reason> {
     parent_id(digits)?.ok_or(Reason::Zero)
 }
 
-/// Parses a span id of 1 to 16 digits; 0 means none.
+/// Parses a span id of 1 to 16 digits; 0 means that the span has no parent.
 #[inline]
 pub(crate) fn parent_id(digits: &[u8]) -> Result<Option<SpanId>, Reason> {
     match digits.len() {

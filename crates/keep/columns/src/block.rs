@@ -597,7 +597,7 @@ impl Block {
     }
 }
 
-/// Sink that appends spans to the block, and breaks off at a span that the block refuses.
+/// Sink that appends spans to the block, and stops at the first span that the block refuses.
 impl SpanSink for Block {
     fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()> {
         match self.push(span) {

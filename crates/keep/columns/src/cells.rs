@@ -13,7 +13,7 @@ pub(crate) struct DecodedPage {
     /// the column is required: each row then has exactly one value.
     starts: Vec<u32>,
     content: Content,
-    /// Set if only the first row was decoded, which stands for all rows of the row group.
+    /// Set if all rows of the row group are equal, so that only the first row was decoded.
     is_same: bool,
 }
 

@@ -120,9 +120,9 @@ impl PageBody {
     }
 
     /// Ends a section of the body, so that the next bytes start a new zstd block with its own
-    /// entropy code. A section below [`BLOCK_BYTES_MIN`] is joined with the next. If a few bytes of
-    /// another kind shared the block of hexadecimal digits, the codes of some digits would be
-    /// longer than four bits.
+    /// entropy code. A section below [`BLOCK_BYTES_MIN`] is joined with the next. Hexadecimal
+    /// digits in a block of their own take four bits each; a few other bytes in the same block
+    /// would make the codes of some digits longer.
     pub(crate) fn end_block(&mut self) {
         let at = self.bytes.len();
         if at - self.block_ends.last().copied().unwrap_or(0) >= BLOCK_BYTES_MIN {

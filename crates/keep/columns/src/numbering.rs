@@ -86,8 +86,8 @@ impl NumberedBlock<'_> {
 /// column chunk.
 pub(crate) struct Numbering {
     pub(crate) texts: Texts,
-    /// Latest dictionary code of each text: the value of `column` when the code was assigned, and
-    /// the code. `column` counts the dictionaries.
+    /// Latest dictionary code of each text, with the number of the dictionary that it belongs to:
+    /// pairs of dictionary number and code. `column` is the number of the current dictionary.
     pub(crate) numbers: Vec<(u32, u32)>,
     pub(crate) column: u32,
     pub(crate) scratch: String,

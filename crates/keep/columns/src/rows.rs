@@ -31,7 +31,7 @@ struct GroupRows {
 }
 
 impl<R: ReadAt> File<R> {
-    /// Sends the spans in a range of rows to a sink, in order, until the sink breaks off.
+    /// Sends the spans in a range of rows to a sink, in order, until the sink stops the reading.
     pub fn read(
         &self,
         rows: Range<u64>,
@@ -65,8 +65,8 @@ impl<R: ReadAt> File<R> {
         Ok((into.len() - before) as u64)
     }
 
-    /// Sends the spans whose trace ids have the lower half `low` to a sink, until the sink breaks
-    /// off.
+    /// Sends the spans whose trace ids have the lower half `low` to a sink, until the sink stops
+    /// the reading.
     pub fn trace(
         &self,
         low: u64,
@@ -76,7 +76,7 @@ impl<R: ReadAt> File<R> {
     }
 
     /// Sends the spans whose trace ids have a lower half in the range `lows` to a sink, until the
-    /// sink breaks off.
+    /// sink stops the reading.
     pub fn read_trace_range(
         &self,
         lows: RangeInclusive<u64>,
@@ -124,8 +124,9 @@ impl<R: ReadAt> File<R> {
         Ok(GroupRows { group: number, rows: start..end, trace_ids })
     }
 
-    /// Returns the index of the first row in a page for which `holds` is false. Its argument is the
-    /// lower half of the row's trace id. If there is no such row, returns the number of rows.
+    /// Returns the index of the first row in a page for which `holds` is false, or the number of
+    /// rows if there is no such row. The argument of `holds` is the lower half of the row's trace
+    /// id.
     fn rows_before(
         &self,
         group: usize,

@@ -70,8 +70,8 @@ pub fn sealed(mut bytes: Vec<u8>, index_raw: u32, stored: &[u8]) -> Vec<u8> {
 /// Builds a file from fuzzer input. The input starts with the number of rows, followed by the
 /// columns. Each column has the encoding (plus 128 if the first row stands for all rows), the
 /// number of values, and the length and bytes of the body. With the dictionary encoding, the number
-/// of texts, the length and the body of a dictionary follow. Each number is one byte; a missing one
-/// is 0. A body ends with the input.
+/// of texts, the length and the body of a dictionary follow. Each number is one byte, 0 if the
+/// input has ended. A body that is longer than the remaining input is truncated.
 pub fn file_of_input(mut bytes: &[u8]) -> Vec<u8> {
     let rows = byte(&mut bytes).into();
     let columns: [PageClaims<'_>; COLUMN_COUNT] =

@@ -51,8 +51,8 @@ pub struct Writer<W: Write + Send> {
 /// Maximum number of row groups in a Parquet file.
 const GROUPS_MAX: usize = i16::MAX as usize;
 
-/// Output that forwards writes to `to`. Once `footer` is set, it collects all later bytes there
-/// instead, so that the footer among them can be sealed.
+/// Output that forwards all bytes to `to` until `footer` is set. Later bytes, among them the
+/// footer, are collected in `footer`, so that the footer can be sealed before it is written.
 struct FooterBuffer<W> {
     to: W,
     footer: Option<Vec<u8>>,

@@ -24,7 +24,8 @@ pub(crate) mod rank {
     pub(crate) const FILES: u8 = 4;
     /// Rank of the lock on the calls between services that are derived from the spans in memory.
     pub(crate) const HEAD_LINKS: u8 = 5;
-    /// Rank of the lock on the ledger.
+    /// Rank of the lock on the ledger, which has the sums of the calls between services over all
+    /// files.
     pub(crate) const LEDGER: u8 = 6;
 }
 

@@ -39,8 +39,8 @@ pub(crate) struct Memory {
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) head: Head,
-    /// Uptime from which the age of the spans that are not being flushed is measured: the arrival
-    /// of the first span, or the start of the last flush if spans were left. `None` if there are no
+    /// Uptime at which the oldest span that is not being flushed arrived. If the last flush left
+    /// spans in the head, this is the uptime at the start of that flush. `None` if there are no
     /// such spans.
     pub(crate) unwritten_since: Option<Duration>,
     pub(crate) counters: Counters,

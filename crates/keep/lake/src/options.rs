@@ -18,7 +18,8 @@ pub struct Options {
     pub file_memory_bytes: usize,
     /// Age of the oldest span in memory at which the head is flushed to a file.
     pub file_after: Duration,
-    /// Number of files of one tier at which they are merged into one file.
+    /// Number of adjacent files of one tier at which they are merged into one file. The tier of a
+    /// merged file is one higher than that of its source files.
     pub merge_files: usize,
     /// Maximum number of spans of a merged file.
     pub merged_spans_max: u64,
@@ -33,12 +34,13 @@ pub struct Options {
     /// Maximum memory of the ledger of calls, in bytes. Calls beyond the limit are read from the
     /// indexes of the span files.
     pub links_bytes_max: usize,
-    /// Number of fruitless reads of a file in one search: reads of requests that are not results.
-    /// After these reads, the search scans the file's columns. Large files allow more fruitless
+    /// Minimum number of fruitless reads after which a search scans the columns of a file. A
+    /// fruitless read is a read of a request that is not a result. Large files allow more fruitless
     /// reads.
     pub fruitless_reads_max: u32,
-    /// Approximate sample size, in spans, for the comparison of the spans in a box with the spans
-    /// outside. The spans outside are sampled if the files have at least twice as many spans.
+    /// Approximate sample size, in spans, for the comparison of spans inside and outside a box, a
+    /// range of start times and durations. The spans outside are sampled if the files have at least
+    /// twice this number of spans.
     pub outside_sample_spans: u64,
     /// Options of the journal, such as the sizes of segments and records.
     pub journal: blkkin_journal::Options,

@@ -40,7 +40,7 @@ pub enum Topic<K> {
     Tag(K),
 }
 
-/// Counts of words inside and outside of a box.
+/// Counts of words inside and outside of a box. A word is the value of a field or tag.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Difference {
     /// Number of spans inside the box.

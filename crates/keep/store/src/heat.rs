@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(Heat::bounds(Heat::row(2047)), Some((1723, 2047)));
     }
 
-    /// Asserts the column width and the cells of a heat map that counted `spans`. These are pairs
+    /// Asserts the column width and the cells of a heat map that counted `spans`, which are pairs
     /// of start and duration. `expected` has the form `column_ns; column/row*count …`.
     #[track_caller]
     fn check(window: (u64, u64), columns: usize, spans: &[(u64, u64)], expected: &str) {

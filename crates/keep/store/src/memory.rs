@@ -114,7 +114,8 @@ impl MemoryStore {
         }
     }
 
-    /// Returns all requests that match a query, regardless of pages, each with its place.
+    /// Returns all requests that match a query, regardless of pages, each with its position in the
+    /// order of results.
     fn find(&self, query: &Query) -> Vec<(Place, Summary)> {
         let requests = self.requests().into_iter().take_while(|_| !is_cancelled());
         let found = requests.filter_map(|(id, request)| {

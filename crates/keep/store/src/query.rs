@@ -20,8 +20,8 @@ pub struct Query {
     pub order: Order,
     /// Maximum number of requests on the page.
     pub limit: usize,
-    /// Cursor: the last place of the previous page, after which the results start. `None` for the
-    /// first page.
+    /// Cursor: the position of the last request of the previous page, after which the results
+    /// start. `None` for the first page.
     pub after: Option<Place>,
 }
 
@@ -44,8 +44,8 @@ pub enum Order {
     Slowest,
 }
 
-/// Place of a request in the order of results. The last place of a page is the cursor for the next
-/// page.
+/// Position of a request in the order of results. The position of a page's last request is the
+/// cursor for the next page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// Start of the request ([`Order::Newest`]) or its duration ([`Order::Slowest`]).
@@ -59,7 +59,8 @@ pub struct Place {
 pub struct Page {
     /// Requests in the query's order.
     pub requests: Vec<Summary>,
-    /// Place after which the next page starts; `None` if this is the last page.
+    /// Cursor for the next page: the position after which it starts. `None` if this is the last
+    /// page.
     pub next: Option<Place>,
 }
 
@@ -92,8 +93,9 @@ impl Query {
                 || Summary::of(spans).is_some_and(|it| self.durations.contains(&it.duration_ns)))
     }
 
-    /// Returns the places of this page in order, and the cursor for the next page, or `None` after
-    /// the last page. `places` are the places of all matching requests, in any order.
+    /// Returns the positions of this page's requests in order, and the cursor for the next page, or
+    /// `None` after the last page. `places` are the positions of all matching requests, in any
+    /// order.
     pub fn page(&self, mut places: Vec<Place>) -> (Vec<Place>, Option<Place>) {
         if let Some(after) = &self.after {
             places.retain(|place| self.order.compare(after, place).is_lt());
@@ -107,7 +109,7 @@ impl Query {
 }
 
 impl Order {
-    /// Returns the place of a request with this start and duration in this order.
+    /// Returns the position of a request with this start and duration in this order of results.
     pub const fn place(self, trace_id: TraceId, began_ns: u64, duration_ns: u64) -> Place {
         let rank_ns = match self {
             Order::Newest => began_ns,
@@ -116,7 +118,7 @@ impl Order {
         Place { rank_ns, trace_id }
     }
 
-    /// Compares two places by their order in results.
+    /// Compares two positions in this order of results.
     pub fn compare(self, one: &Place, other: &Place) -> Ordering {
         other.rank_ns.cmp(&one.rank_ns).then(one.trace_id.cmp(&other.trace_id))
     }

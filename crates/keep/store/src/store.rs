@@ -22,8 +22,8 @@ pub trait SpanStore: Send + Sync {
 
     /// Calls `each` with the distinct spans of all requests whose trace ids have the lower half
     /// `low`, until `each` returns `Break`. Spans are in order of trace id and then of
-    /// [`compare`](crate::compare). The spans are lent one at a time, so that the caller need not
-    /// hold all of them.
+    /// [`compare`](crate::compare). The callback borrows one span at a time, so that the caller
+    /// need not hold all of them.
     fn each_span(
         &self,
         low: u64,
@@ -83,9 +83,9 @@ pub trait SpanStore: Send + Sync {
     fn links(&self, window: Window) -> Result<Vec<Link>, Error>;
 
     /// Returns the latency of spans that match the condition, in requests that began in the window.
-    /// A store may measure parts of a request that arrived far apart by their own starts. If very
-    /// many durations are close to a bound of the condition, the store may round the bound to the
-    /// precision of [`Durations`].
+    /// If parts of a request arrived far apart, a store may assign each part to the window by the
+    /// part's own start. If very many durations are close to a bound of the condition, the store
+    /// may round the bound to the precision of [`Durations`].
     ///
     /// [`Durations`]: crate::Durations
     fn latency(&self, window: Window, condition: &Condition) -> Result<Latency, Error>;
@@ -97,9 +97,9 @@ pub trait SpanStore: Send + Sync {
     /// the map's window and has a duration.
     fn heat(&self, condition: &Condition, cells: &mut Heat) -> Result<(), Error>;
 
-    /// Compares the words of the spans inside `area`, a box of start times and durations, with
-    /// those of the spans outside. Only spans that match the condition, started in the window and
-    /// have a duration are compared.
+    /// Compares the words of the spans inside `area`, a box of start times and durations, with the
+    /// words of the spans outside. Words are the values of fields and tags. Only spans that match
+    /// the condition, started in the window and have a duration are compared.
     fn difference(
         &self,
         window: Window,
@@ -148,8 +148,8 @@ pub struct Counters {
     pub lost: u64,
     /// Number of spans in damaged files; answers may lack some of them.
     pub damaged: u64,
-    /// Number of damaged places in files and journal that were found when the store was opened,
-    /// with or without loss of spans.
+    /// Number of damaged parts of files and journal that were found when the store was opened, with
+    /// or without loss of spans.
     pub damages: u64,
     /// Memory that the store uses for spans, indexes and caches, in bytes; approximate.
     pub memory_bytes: u64,

@@ -130,7 +130,8 @@ impl Collector {
     }
 
     /// Decompresses a message, validates the batch with `check`, passes the batch to the store, and
-    /// waits for the result. An empty batch is accepted without `check` and the store.
+    /// waits for the result. An empty batch is accepted at once: it is neither validated nor passed
+    /// to the store.
     pub(crate) async fn store(
         &self,
         load: Submission,
@@ -180,9 +181,10 @@ impl Collector {
         result
     }
 
-    /// Waits until a worker is free, and reserves it. While the store refuses batches, a batch that
-    /// finds no free worker is refused at once, and a queued batch at its turn; the workers' own
-    /// batches detect when the store accepts again.
+    /// Waits until a worker is free, and reserves it. If no worker is free while the store refuses
+    /// batches, the batch is refused at once; a batch that is already queued is refused as soon as
+    /// it gets a worker. A batch that finds a free worker is always passed to the store, which
+    /// shows when the store accepts again.
     async fn worker(&self) -> Result<OwnedSemaphorePermit, Rejection> {
         if let Ok(permit) = self.workers.clone().try_acquire_owned() {
             return Ok(permit);

@@ -39,8 +39,8 @@ pub const HEALTH: &str = "/grpc.health.v1.Health/Check";
 const SERVICES: [&str; 3] =
     ["", "opentelemetry.proto.collector.trace.v1.TraceService", "zipkin.proto3.SpanService"];
 
-/// `HealthCheckResponse.ServingStatus` of a server whose store accepts batches; `NOT_SERVING` is
-/// the opposite.
+/// Value of `HealthCheckResponse.ServingStatus` while the store accepts batches. `NOT_SERVING` is
+/// the value while the store refuses batches.
 const SERVING: u64 = 1;
 const NOT_SERVING: u64 = 2;
 

@@ -32,7 +32,8 @@ pub struct Settings {
 pub struct ApiQuery<'a> {
     /// Path below the API's root, such as `trace/4f2a`, percent-encoded.
     pub path: &'a str,
-    /// Parameters of the query string.
+    /// Allows clients to cache the answer for five minutes if `is_good` is true; otherwise the
+    /// answer has no `Cache-Control` header.
     pub params: Params<'a>,
     /// Current time, in nanoseconds since 1970: the default of `endTs` in Zipkin's query `traces`.
     pub now_ns: u64,

@@ -103,14 +103,14 @@ fn filter_error(error: &FilterError) -> Answer {
     Answer::bad(format!("{error}\n{}", place.join("\n")).trim_end())
 }
 
-/// Returns the value of the parameter `limit`; `none` if the parameter is missing or empty. Fails
-/// unless the value is from 1 to `most`.
+/// Returns the value of the parameter `limit`, or the default `none` if the parameter is missing or
+/// empty. Fails unless the value is from 1 to `most`.
 fn limit_of(params: &Params<'_>, none: usize, most: usize) -> Result<usize> {
     number_between(params, "limit", none, most)
 }
 
-/// Returns the value of a numeric parameter; `none` if the parameter is missing or empty. Fails
-/// unless the value is from 1 to `most`.
+/// Returns the value of a numeric parameter, or the default `none` if the parameter is missing or
+/// empty. Fails unless the value is from 1 to `most`.
 fn number_between(params: &Params<'_>, name: &str, none: usize, most: usize) -> Result<usize> {
     let number = params.number(name)?.unwrap_or(none);
     if !(1..=most).contains(&number) {

@@ -24,8 +24,9 @@ const LIMIT: i32 = 10;
 /// maximum; Zipkin's server accepts any positive 32-bit number.
 const LIMIT_MAX: u64 = 10_000;
 
-/// Number of services up to which clients must not cache lists of names, so that the first new
-/// names appear at once. For a list of tag values, the number of values is compared instead.
+/// Maximum number of services with which clients are not allowed to cache lists of names. With so
+/// few services, the first new names must appear at once. For a list of tag values, the number of
+/// values is compared with this limit instead.
 const UNCACHED_NAMES_MAX: usize = 3;
 
 /// Maximum number of values in an answer to `autocompleteValues`.

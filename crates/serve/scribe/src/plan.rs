@@ -23,7 +23,9 @@ pub struct Plan {
     pub messages_per_second_max: u64,
     /// Maximum number of connections; `None` for the server's default.
     pub connections_max: Option<usize>,
-    /// Maximum size of a category's journal, in bytes.
+    /// Maximum number of categories with journals. Journals found on disk at the start are resumed
+    /// even if there are more. A call with messages of a further category is answered with
+    /// `TRY_LATER`.
     pub quota_bytes: u64,
     /// Maximum number of categories with journals; journals on disk are resumed even beyond it. A
     /// call with messages of a further category is answered with `TRY_LATER`.

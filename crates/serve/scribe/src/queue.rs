@@ -35,7 +35,7 @@ const APPEND_BYTES: usize = 4 << 20;
 /// Name of a file in each journal's directory. The file contains the journal's category.
 const CATEGORY: &str = "category";
 
-/// Name of a position in the journal. All stores have all messages before this position.
+/// Name under which the journal stores the position before which all stores have all messages.
 const ALL: &str = "all";
 
 pub(crate) struct CategoryQueue {

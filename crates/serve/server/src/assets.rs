@@ -35,8 +35,9 @@ const SOURCES: [Source; 5] = [
     file!("/icon.svg", "icon.svg", "image/svg+xml"),
 ];
 
-/// Content security policy of the page. The page may load from and query this server only, create
-/// markup only by the templates that it was built from, and start workers only by its own policy.
+/// Content security policy of the page. The page may load from this server only, and query this
+/// server only. Its Trusted Types policies restrict scripts: only Svelte's templates may create
+/// markup, and only the page's own policy `blkkin-worker` may start workers.
 const POLICY: &str = "default-src 'self'; style-src 'self'; object-src 'none'; base-uri 'none'; \
                       frame-ancestors 'none'; require-trusted-types-for 'script'; \
                       trusted-types svelte-trusted-html blkkin-worker";

@@ -1,11 +1,12 @@
 //! Limit on connections. Start at [`Connections::admit`].
 //!
-//! When all slots are used, a new connection replaces the connection that has been quiet for
-//! longest; a connection is quiet while no request on it is being processed. So clients with many
-//! silent connections harm only each other.
+//! When all slots are used, a new connection replaces the connection that has been idle for
+//! longest; a connection is idle while no request on it is being processed. So clients with many
+//! idle connections harm only each other.
 //!
-//! A connection without a slot may still answer a request that it has received, with status 503. At
-//! most one connection for every sixteen slots does so at the same time; others are closed at once.
+//! A connection without a slot may still answer a request that it has received, with status 503.
+//! For every sixteen slots, at most one connection does so at the same time; others are closed at
+//! once.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -83,8 +84,8 @@ impl Connections {
         self.sockets.clone().acquire_owned().await.ok()
     }
 
-    /// Admits a new connection. If all slots are used, the connection that has been quiet for
-    /// longest loses its slot. If no connection is quiet, the new connection gets no slot and is
+    /// Admits a new connection. If all slots are used, the connection that has been idle for
+    /// longest loses its slot. If no connection is idle, the new connection gets no slot and is
     /// returned as `Err`.
     pub(crate) fn admit(self: &Arc<Connections>) -> Result<Slot, Slot> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);

@@ -15,9 +15,10 @@ use tokio::time::{Instant, timeout, timeout_at};
 /// Size in bytes above which answers are compressed.
 const COMPRESSED_MIN: usize = 2 << 10;
 
-/// Interval between two checks of the running queries for queries that wait for a slot. Each query
-/// first checks after running for half of the time limit plus one interval for each slot that was
-/// free at its start, and then every `queries_max` intervals.
+/// Interval of the staggered checks for waiting queries. A query that has run for half of the time
+/// limit checks repeatedly whether other queries wait for a slot. Its first check is delayed by one
+/// interval for each slot that was free at its start. Further checks follow every `queries_max`
+/// intervals.
 const SHARE_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Runs a query on a blocking thread. A query that exceeds its deadline is cancelled and answered

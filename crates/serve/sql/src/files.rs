@@ -40,7 +40,7 @@ pub(crate) struct SpanFile {
     pub(crate) name: String,
     pub(crate) spans: u64,
     pub(crate) bytes: u64,
-    /// Size in bytes by the manifest; `None` for files converted from the journal.
+    /// Size in bytes according to the manifest; `None` for files converted from the journal.
     bytes_named: Option<u64>,
     file: Arc<File>,
     footer: OnceLock<Arc<ParquetMetaData>>,

@@ -125,8 +125,8 @@ pub fn run<W: Write>(
 }
 
 /// Takes a snapshot of the store, without damaged files if `skip_damaged` is set. Verifying the
-/// files may take long, so the limits apply. Returns the snapshot and descriptions of what was
-/// skipped.
+/// files may take long, so the limits apply. Returns the snapshot, and descriptions of the skipped
+/// files and of the missing parts of the journal.
 fn take_snapshot(options: &Options, watch: &LimitWatch) -> Result<(Snapshot, Vec<String>), Error> {
     let (sender, events) = sync_channel(1);
     let (directory, skips) = (options.directory.clone(), options.skip_damaged);

@@ -397,8 +397,8 @@ fn an_agent_of_the_users_own() {
     assert_eq!(output.status.code(), Some(1));
 }
 
-/// An agent that may not create the directory of its socket suggests `BLKKIN_SOCKET`, for programs
-/// and commands too. Containers, cron and `su` provide no runtime directory.
+/// An agent that may not create the directory of its socket suggests to set `BLKKIN_SOCKET`, both
+/// for programs and for commands. Containers, cron and `su` provide no runtime directory.
 #[test]
 fn an_agent_without_a_runtime_directory() {
     let folder = support::Scratch::new("no-runtime");

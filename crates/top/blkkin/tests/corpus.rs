@@ -20,9 +20,9 @@ fn view(directory: &Path, arguments: &[&str]) -> Output {
     run(blkkin(directory).arg("view").args(arguments))
 }
 
-/// Reads a trace in all ways, and compares the output with the expectation beside the recipe, for
-/// `--count` and `--json` by the number of events; returns the differences. Writes the expectation
-/// first if an environment variable requests it.
+/// Reads a trace in all ways, and returns the differences from the expectation beside the recipe.
+/// For `--count` and `--json`, only the number of events is compared. Writes the expectation first
+/// if an environment variable requests it.
 fn check_all_ways(folder: &str, exit: i32, recipe: &Recipe, directory: &Path) -> Vec<String> {
     let name = recipe.name.as_str();
     if writes_expectations() {

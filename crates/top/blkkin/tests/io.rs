@@ -1,5 +1,6 @@
-//! `blkkin io` with the kernel of this machine: the operations are those that strace sees, programs
-//! are chosen while it runs, and a recorded trace shows the same.
+//! Tests of `blkkin io` on the kernel of this machine. Its operations equal those that strace
+//! reports, programs can be added and removed while it runs, and a recorded trace contains the same
+//! operations as the live output.
 
 mod support;
 
@@ -37,8 +38,9 @@ fn objects(output: &Output) -> Vec<Value> {
 const SCRIPT: &str = "cd files && echo hello > new && cat < new | cat > copy && mv copy moved && \
     rm moved; cat missing; dd if=/dev/zero of=sums bs=4096 count=5 conv=fsync status=none; true";
 
-/// Calls that the test compares, with strace's names and the file that they mean. Shells and libc
-/// differ in nothing between the two runs, but for process ids.
+/// Runs the test script under strace, and returns the number of its system calls by name and
+/// result. Shell and libc behave the same in this run and in the run under `blkkin io`, except for
+/// process ids.
 fn calls_of_strace(scratch: &Scratch) -> BTreeMap<String, u64> {
     let traces = scratch.0.join("strace");
     let calls = "openat,read,write,close,lseek,rename,renameat2,unlink,unlinkat,fsync,dup2";
@@ -124,8 +126,8 @@ fn operations_are_those_that_strace_sees() {
     assert_eq!(calls_of_blkkin(&operations), expected);
 }
 
-/// A recorded trace shows the same operations as were seen live, and babeltrace2's readers the same
-/// number of events.
+/// `blkkin io` shows the same operations for a recorded trace as it printed live. It refuses to
+/// record into a directory that is not empty.
 #[test]
 fn a_recorded_trace_shows_the_same() {
     let scratch = Scratch::new("io-trace");
@@ -152,7 +154,8 @@ fn a_recorded_trace_shows_the_same() {
     assert_eq!([words[1], words[5], words[7], words[9]], ["op:", "pid:", "fd:", "count:"]);
 }
 
-/// Starts `blkkin io` for a program, and returns it when it records.
+/// Starts `blkkin io` for the program `app`, and waits until it is recording. Returns the process,
+/// and its output lines parsed as JSON.
 fn start(scratch: &Scratch, app: &str) -> (std::process::Child, impl Iterator<Item = Value>) {
     let mut command = blkkin(&scratch.0);
     command.args(["io", "--json", "--app", app]);
@@ -232,7 +235,7 @@ fn what_cannot_be_recorded_is_refused() {
     check(&["--", "sh", "-c", "exit 7"], 7, "");
 }
 
-/// Sums count what the operations show.
+/// `blkkin io --summary` prints the number and the total size of a program's operations on a file.
 #[test]
 fn sums_are_those_of_the_operations() {
     let scratch = Scratch::new("io-sums");
@@ -253,7 +256,8 @@ fn sums_are_those_of_the_operations() {
     assert!(table.lines().any(|line| line.contains("write") && line.contains("200")), "{table}");
 }
 
-/// The library in the command sees the same calls, without any rights.
+/// With `--preload`, `blkkin io` records a command's calls by a library that is loaded into the
+/// command. This needs no privileges.
 #[test]
 fn the_preloaded_library_needs_no_rights() {
     let scratch = Scratch::new("io-preload");

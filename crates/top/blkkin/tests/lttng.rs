@@ -1,5 +1,5 @@
-//! Comparison with babeltrace2 on traces recorded by LTTng-UST. They have buffers per user or per
-//! process, rotations and snapshots, are read while they grow, and are rewritten. The traced
+//! Comparison with babeltrace2 on traces recorded by LTTng-UST: with buffers per user or per
+//! process, with rotations, as snapshots, read while they grow, and rewritten by BlkKin. The traced
 //! program is in `tests/lttng`.
 //!
 //! The sockets of root's session daemon have a fixed path, so root uses a running daemon if there

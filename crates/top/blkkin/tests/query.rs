@@ -129,8 +129,8 @@ fn calls_are_known_soon() {
     server.end();
 }
 
-/// A span without an end is shown as unfinished or with a lost end, and a span without a start with
-/// a lost start, not with a duration of zero.
+/// A missing end or start of a span is displayed as missing, not as a duration of zero. A span
+/// without an end is unfinished or its end was lost; a span without a start has a lost start.
 #[test]
 fn ends_that_are_not_known_are_told_so() {
     let scratch = Scratch::new("query-ends");

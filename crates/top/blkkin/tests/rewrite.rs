@@ -24,7 +24,7 @@ const NOT_BABELTRACE: &[(&str, &str)] = &[
     ("lookup-each-scope", "it knows no dynamic length in an event's own context"),
 ];
 
-/// Ways to write a whole trace: the suffix of the output, and the arguments.
+/// Commands that write a whole trace, each as the suffix of its output and its arguments.
 const WAYS: [(&str, &[&str]); 3] = [
     ("merge", &["merge"]),
     ("ctf1", &["convert", "--to", "ctf1"]),

@@ -14,7 +14,8 @@ use std::time::Duration;
 use support::server::{Server, on_free_ports};
 use support::{Scratch, blkkin, run, skip, with_limit};
 
-/// Adds the subcommand `server` with options for few ports and for spans in memory.
+/// Adds the subcommand `server` with options that select free ports, turn off OpenTelemetry's
+/// ports, and keep the spans in memory.
 fn quiet(command: &mut Command) -> &mut Command {
     on_free_ports(command).arg("--memory")
 }

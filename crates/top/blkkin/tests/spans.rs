@@ -1,5 +1,5 @@
 //! Output of `blkkin spans`: trees and JSON of requests from a real LTTng trace, from programs
-//! recorded by our tracer, from traces written here, and from recordings in progress.
+//! recorded by BlkKin's tracer, from traces that the tests write, and from recordings in progress.
 
 mod support;
 

@@ -303,7 +303,8 @@ fn a_status_that_goes_on() {
     assert_eq!(told.status, 1);
 }
 
-/// The table is redrawn in place on a terminal, here that of `script`.
+/// The table is redrawn in place on a terminal. The test uses the pseudo-terminal of the program
+/// `script`.
 #[test]
 fn a_status_on_a_terminal() {
     if !is_installed("script") {

@@ -2,8 +2,8 @@
 //! nested in it.
 //!
 //! An alias is read again at each use, because its field locations and permitted roles depend on
-//! the place of use. Aliases of aliases could make a small text very large in memory; [`Budget`]
-//! limits that.
+//! the position at which it is used. Aliases of aliases could expand a small text to a very large
+//! structure in memory; [`Budget`] limits that.
 
 use super::field_tree::{FieldTree, Kinds, Location};
 use super::json::{
@@ -70,8 +70,9 @@ pub(super) struct OuterContext<'a, 't> {
 pub(super) struct ClassReader<'a, 't> {
     aliases: &'a HashMap<String, Alias<'t>>,
     allowance: &'a mut Allowance<'t>,
-    /// `None` while an alias declaration is read. The reader then checks the form of the class, but
-    /// does not resolve field locations and roles.
+    /// Context for resolving field locations and roles; `None` while an alias declaration is read.
+    /// In a declaration, the reader only checks the form of the class, and does not resolve field
+    /// locations and roles.
     context: Option<OuterContext<'a, 't>>,
     scope: Scope,
     tree: FieldTree<'t>,

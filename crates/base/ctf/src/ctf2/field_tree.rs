@@ -1,9 +1,9 @@
-//! Resolution of field locations. A length must be an unsigned integer field, and a selector an
-//! integer field or, for an optional, a boolean field. A tree of the fields read so far has their
-//! kinds, and serves to check that the field precedes the dependent field.
+//! Resolution of field locations. The field of a length must be an unsigned integer. The field of a
+//! selector must be an integer or, for an optional, may also be a boolean.
 //!
-//! [`FieldTree`] follows the reader through structures and members; [`FieldTree::resolve`] resolves
-//! a location.
+//! [`FieldTree`] is a tree of the fields read so far, with their kinds. It serves to check that a
+//! referenced field precedes the field that depends on it. The tree follows the reader through
+//! structures and members; [`FieldTree::resolve`] resolves a location.
 
 use super::json::{Problem, array, object, optional, quote, required, string};
 use super::value::{Object, Value};

@@ -132,8 +132,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Counts `bytes` against the memory budget. The schema, its decoder or the reader will own
-    /// them.
+    /// Counts `bytes` of memory against the budget. The schema, its decoder or the reader retains
+    /// this memory.
     fn keep(&self, bytes: usize) -> Result<(), Problem> {
         Ok(self.allowance.memory.charge(bytes)?)
     }

@@ -90,8 +90,9 @@ pub(super) fn word<T: Copy + PartialEq>(meaning: T, table: &[(&'static str, T)])
     found.map_or("", |entry| entry.0)
 }
 
-/// Makes the error for a word that is not in `known`. The hint is the nearest known word; if none
-/// is near, the whole list of at most six words, and no hint for a longer list.
+/// Makes the error for a word that is not in `known`. The hint is the nearest known word. If no
+/// known word is near enough, the hint is the list of all known words, or is missing if there are
+/// more than six.
 pub(super) fn unknown_word<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Problem {
     const LIST_MAX: usize = 6;
     let known: Vec<&str> = known.collect();

@@ -97,7 +97,7 @@ pub struct Packet {
     /// Number of events that the tracer has discarded in this stream so far, as a counter that
     /// wraps; `None` if the packet context has no field for it.
     pub discarded: Option<u64>,
-    /// Width of the discarded-events counter in bits, at which it wraps.
+    /// Width in bits of the counter `discarded`, which wraps at this width.
     pub discarded_bits: u32,
     /// Offset of the first event, in bits from the packet's start.
     pub first_event: u64,

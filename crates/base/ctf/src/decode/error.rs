@@ -50,7 +50,8 @@ pub enum DecodeErrorKind {
     NoOption(i128),
     /// A variable-length integer has more than 64 significant bits, or more than 147 bytes.
     VarInt,
-    /// Arrays whose elements may have no bits claim too many elements in one event or context.
+    /// Arrays whose elements may have a size of 0 bits declare too many elements in one event or
+    /// context.
     EmptyElements,
 }
 

@@ -115,8 +115,8 @@ pub(super) struct Branch {
     pub(super) option: u32,
 }
 
-/// Uses of an integer's value besides its visit: storage in a slot, roles, and an update of the
-/// clock.
+/// Uses of an integer's value, in addition to passing it to the visitor: storage in a slot, roles,
+/// and an update of the clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Save {
     /// Slot to store the value in. Signed values are stored with the sign bit flipped, so that

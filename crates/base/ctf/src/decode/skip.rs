@@ -189,7 +189,8 @@ struct FastPath<'u, 's> {
     ids: &'s [u32],
     bodies: &'s [Program],
     /// Id and body of the previous event. Events of one class come in bursts, so the processor can
-    /// predict that the next event has the same class. A lookup would be a chain of loads.
+    /// predict that the next event has the same class. A lookup by id would instead add a chain of
+    /// dependent loads to each event.
     last: (u64, Option<&'s PlainProgram>),
     last_clock: u64,
     /// Size of the whole view in bytes.
@@ -225,8 +226,8 @@ impl<'u, 's> FastPath<'u, 's> {
         FastPathEnd { at: map_start + self.at, clock: self.clock, count: self.count }
     }
 
-    /// Moves the map to the next event. Returns `false`, and does nothing, if the next event is in
-    /// the first half of a computed map.
+    /// Moves the start of the NUL map to the next event. Returns `false` without a change if the
+    /// map has been computed and the next event is in its first half.
     fn move_map(&mut self) -> bool {
         let moves = self.map.move_to(self.at);
         if moves {

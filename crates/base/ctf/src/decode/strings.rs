@@ -1,16 +1,16 @@
 //! Search for the NULs that terminate strings.
 //!
 //! Strings in traces are short and adjacent, so a search for one end after the other is a chain of
-//! dependent loads. The search here computes a mask of the NULs in 64 bytes at once; the ends of
-//! several strings in it are a few shifts apart.
+//! dependent loads. The search here computes a mask of the NULs in 64 bytes at once; a few shift
+//! operations on the mask then give the ends of several strings.
 
 use blkkin_sys::{SPAN, zeros, zeros_of_all};
 
 /// A forward search through `bytes` in windows of 64 bytes.
 ///
 /// The next window directly follows the current one, except after a jump over 64 bytes or more. The
-/// processor therefore knows its address, and can examine it, before the end of the current string
-/// is known.
+/// address of the next window is therefore known before the end of the current string, so the
+/// processor can examine that window ahead of time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NulScan<'b> {
     bytes: &'b [u8],

@@ -72,9 +72,9 @@ pub(super) fn layouts(scope: Scope, class: &FieldClass) -> Result<Vec<Layout>, E
 /// Returns the first layout of a packet header or context; `None` if no combination of options is
 /// possible.
 ///
-/// The chosen option of a variant determines the value of its selector. An earlier optional or
-/// variant may have assumed zero for the same selector. So the search is repeated with the values
-/// found, until it finds no further ones.
+/// The chosen option of a variant determines the value of the variant's selector. An earlier
+/// optional or variant with the same selector may have assumed that the value is zero. The search
+/// is therefore repeated with the values found, until it finds no further values.
 pub(super) fn one_layout(scope: Scope, class: &FieldClass) -> Result<Option<Layout>, EncodeError> {
     const TRIES_MAX: usize = 8;
     let mut search = Search { scope, first_only: true, values: HashMap::new() };

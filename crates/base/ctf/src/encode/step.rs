@@ -52,7 +52,8 @@ pub(super) enum Count {
 /// needed if the field cannot refer to its length or selector in the output.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Prefix {
-    /// Alignment of the structure that was added around prefix and field; 1 if none was.
+    /// Alignment in bits of the structure that was added around prefix and field; 1 without such a
+    /// structure.
     pub(super) align: u64,
     pub(super) bits: Bits,
 }

@@ -1,6 +1,6 @@
-//! Expansion of a [`Type`] to a tree of field classes at its place of use. The expander assigns
-//! display names and reserved roles, resolves lengths and tags, and copies shared types. Start at
-//! [`Expander::scope`].
+//! Expansion of a [`Type`] to a tree of field classes, for each use of the type. The expander
+//! assigns display names and reserved roles, resolves lengths and tags, and copies shared types.
+//! Start at [`Expander::scope`].
 
 use super::frame::{Frame, Level, Purpose};
 use super::roles;
@@ -149,8 +149,8 @@ impl<'t> Expander<'t> {
         }))
     }
 
-    /// Returns the clock of timestamps without a `map`: the trace's only clock. A trace without
-    /// clocks gets one in nanoseconds.
+    /// Returns the clock of timestamps without a `map`: the trace's only clock. If the trace has no
+    /// clock, adds one that counts nanoseconds.
     fn only_clock(&mut self, name: &str) -> Result<usize, MetadataError> {
         if self.clocks.is_empty() {
             self.clocks.push(Clock { name: "default".to_owned(), ..Clock::default() });

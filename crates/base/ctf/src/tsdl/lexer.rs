@@ -36,7 +36,8 @@ impl Kind<'_> {
     }
 }
 
-/// Keywords, which cannot name a field. Those of [`is_type_keyword`] can be words of a type's name.
+/// Keywords of TSDL, which cannot be names of fields. The keywords that [`is_type_keyword`] accepts
+/// may be part of a type's name.
 const KEYWORDS: [&str; 28] = [
     "align",
     "callsite",

@@ -330,7 +330,7 @@ impl<'t, 'b> Parser<'t, 'b> {
         MetadataError::at(self.text, self.current.at, message)
     }
 
-    /// Counts memory of the syntax tree, which is temporary.
+    /// Counts `bytes` of the syntax tree against the memory budget, as temporary memory.
     fn pass(&self, bytes: usize) -> Result<(), MetadataError> {
         self.budget.charge_temporary(bytes).map_err(|error| self.over_budget(error))
     }

@@ -191,8 +191,8 @@ impl<'t> Members<'t> {
         Ok(members)
     }
 
-    /// Returns the index of a member by its written name. If `exactly` is false, the member's name
-    /// must differ from `name` by one leading underscore.
+    /// Returns the index of a member by its written name. If `exactly` is false, searches instead
+    /// for a member whose written name differs from `name` by one leading underscore.
     pub(super) fn find(&self, name: &str, exactly: bool) -> Option<usize> {
         let find = |name: &str| {
             let name_of = |index: &u32| self.list[*index as usize].written.as_ref();

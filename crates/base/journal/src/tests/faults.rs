@@ -1,6 +1,6 @@
-//! Tests that fail each disk operation of a scenario, alone or with the next ones, that cut the
-//! power during it, or that kill the writer before it. Afterwards all acknowledged records exist,
-//! and the journal opens again without intervention.
+//! Tests that inject a fault at each disk operation of a scenario: the operation fails, alone or
+//! with the operations after it; the power is cut during it; or the writer is killed before it.
+//! Afterwards all acknowledged records exist, and the journal opens again without intervention.
 
 use super::{figure, rig::Rig};
 use crate::position;

@@ -26,14 +26,16 @@ const RESERVED_BITS: u32 = 0x60ff_0000;
 /// Types and functions of the kernel or of one of its modules.
 pub struct Btf {
     bytes: Vec<u8>,
-    /// Place of the strings in `bytes`.
+    /// Byte range of the strings in `bytes`.
     strings: Range<usize>,
     /// Offset in `bytes` of each type, from id `first_id`.
     offsets: Vec<u32>,
-    /// Types that those of this file continue; `None` for the kernel's own.
+    /// Types of the kernel, whose ids and strings a module's types continue; `None` for the
+    /// kernel's own types.
     base: Option<Arc<Btf>>,
     first_id: u32,
-    /// Offset of the name that the strings of this file begin with.
+    /// Offset assigned to the first string of this file: 0, or the size of the base's strings in
+    /// bytes.
     first_string: u32,
     index: OnceLock<NameIndex>,
 }
@@ -170,17 +172,17 @@ impl Btf {
     }
 }
 
-/// Type in its file.
+/// Encoded type of a BTF file, with the common words decoded.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record<'b> {
     pub(super) kind: Kind,
     /// Highest bit of the info. For structures: offsets of members contain sizes of bit fields. For
     /// enumerations: values are signed. For forward declarations: union.
     pub(super) is_flagged: bool,
-    /// Number of entries; the linkage of a function.
+    /// Number of entries; for a function, its linkage.
     pub(super) count: u32,
     pub(super) name_offset: u32,
-    /// Size in bytes, or id of the target.
+    /// Size of the type in bytes, or id of the type that this type refers to.
     pub(super) size_or_type: u32,
     /// Data of the kind.
     data: &'b [u8],
@@ -287,7 +289,7 @@ fn data_bytes(kind: Kind, count: u32) -> usize {
     }
 }
 
-/// Places of a file's two sections.
+/// Byte ranges of a file's two sections: types and strings.
 struct Sections {
     types: Range<usize>,
     strings: Range<usize>,
@@ -365,9 +367,11 @@ struct Reference {
 /// Check of all types of a file, which also finds their offsets.
 struct Checker<'b> {
     bytes: &'b [u8],
-    /// End of the offsets of names.
+    /// Upper bound (exclusive) of valid name offsets: the end of the strings, including those of
+    /// the base.
     strings_end: u64,
-    /// Reference with the largest id.
+    /// Reference to the largest type id found so far. The id is compared with the number of types
+    /// after all types have been read.
     largest: Reference,
 }
 

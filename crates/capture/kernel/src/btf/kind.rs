@@ -65,9 +65,10 @@ pub(super) enum Data {
 pub(super) struct EntryLayout {
     /// Size of the entry in bytes.
     pub(super) size: usize,
-    /// Offset of the name's offset in the entry.
+    /// Position of the name field, which holds an offset into the strings, in bytes from the start
+    /// of the entry.
     pub(super) name: Option<usize>,
-    /// Offset of the type's id in the entry.
+    /// Position of the field with the type's id, in bytes from the start of the entry.
     pub(super) type_id: Option<usize>,
 }
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 const FLAG: u32 = 1 << 31;
 
-/// Maker of a file.
+/// Builder of a BTF file for tests.
 struct Builder {
     types: Vec<u8>,
     strings: Vec<u8>,
-    /// Offset of the strings' start, after those of the base.
+    /// Offset assigned to the first string, after the strings of the base.
     first_string: u32,
     next_id: u32,
 }

@@ -18,11 +18,11 @@ pub struct UsdtArgument {
     pub is_signed: bool,
     /// True for a floating-point number.
     pub is_float: bool,
-    /// Place of the value.
+    /// Location of the value.
     pub location: ArgumentLocation,
 }
 
-/// Place of an argument's value.
+/// Location of an argument's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ArgumentLocation {
     /// Number that the compiler knew. Numbers above the maximum of `i64` wrap around.
@@ -41,7 +41,7 @@ pub enum ArgumentLocation {
     Memory {
         /// Register of the address.
         base: Register,
-        /// Distance in bytes from the address.
+        /// Displacement in bytes, added to the base register.
         displacement: i64,
         /// Register whose product with a factor is added.
         index: Option<ScaledIndex>,
@@ -139,7 +139,7 @@ const REGISTERS: [(Register, [&str; 4]); 16] = [
     (Register::R15, ["r15", "r15d", "r15w", "r15b"]),
 ];
 
-/// Names of the second byte of registers.
+/// Names of the registers' second bytes, such as `%ah`.
 const HIGH_BYTES: [(Register, &str); 4] =
     [(Register::Rax, "ah"), (Register::Rbx, "bh"), (Register::Rcx, "ch"), (Register::Rdx, "dh")];
 
@@ -236,7 +236,7 @@ fn parse_operand(text: &str) -> Option<ArgumentLocation> {
     })
 }
 
-/// Register by a name that stands for a part of it.
+/// Register and the part of it that a register name such as `%ah` stands for.
 struct RegisterPart {
     register: Register,
     /// Size of the part in bytes.

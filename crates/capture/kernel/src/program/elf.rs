@@ -30,7 +30,8 @@ pub(super) const SHT_NOTE: u32 = 7;
 const SHT_NOBITS: u32 = 8;
 /// Symbols for dynamic linking.
 pub(super) const SHT_DYNSYM: u32 = 11;
-/// Index of the section of names that is too large for its field. Section 0 has the index.
+/// Value of the header's field for the index of the section with the sections' names, if the index
+/// is too large for the field. The index is then in the header of section 0.
 const EXTENDED_INDEX: u16 = 0xffff;
 
 /// Headers of an ELF file.

@@ -71,8 +71,8 @@ impl UserProgram {
         self.files().functions(pattern).map_err(|kind| self.error(kind))
     }
 
-    /// Returns the USDT probes in the order of their notes. A probe with several places has an
-    /// entry for each.
+    /// Returns the USDT probes in the order of their notes. A probe with several locations has an
+    /// entry for each of them.
     pub fn usdt(&self) -> Result<Vec<UsdtProbe>, ProgramError> {
         usdt::probes(&self.files()).map_err(|kind| self.error(kind))
     }

@@ -84,7 +84,7 @@ struct Function {
     names: BTreeMap<String, NameRank>,
 }
 
-/// Properties of a name by which one of several is preferred, and its demangled form.
+/// Criteria for the preferred one of several names of an address, and the demangled name.
 struct NameRank {
     is_match: bool,
     binding: Binding,

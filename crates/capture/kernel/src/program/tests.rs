@@ -268,7 +268,8 @@ fn usdt_probe(name: &str, file_offset: u64, semaphore: Option<u64>) -> UsdtProbe
     }
 }
 
-/// Addresses of probes and semaphores are corrected by the distance of the base from the notes'.
+/// Addresses of probes and semaphores are corrected if the program was prelinked: by the difference
+/// between the base section's address and the address in the notes.
 #[test]
 fn probes_and_their_places() {
     let program = parse(&sample());
@@ -561,7 +562,8 @@ fn malformed_symbols() {
     assert_eq!(parse(&file).symbols("*").expect("no symbol"), []);
 }
 
-/// Many names that share their ends, of which each is long, end with an error or in a short time.
+/// A table with many long names that share their ends leads to an error, or is processed in a short
+/// time.
 #[test]
 fn names_that_share_their_ends() {
     let mut file = Builder::new();

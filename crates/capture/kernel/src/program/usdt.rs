@@ -26,7 +26,7 @@ const ADDRESSES_BYTES: usize = 24;
 /// Type of a note with a probe.
 const NT_STAPSDT: u32 = 3;
 
-/// Place of a USDT probe. A probe with several places has an entry for each.
+/// Location of a USDT probe. A probe with several locations has an entry for each of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsdtProbe {
     /// Name of the program or library in the probe's name.
@@ -123,7 +123,8 @@ impl<'b> NoteFields<'b> {
     }
 }
 
-/// Computes the distances of variables from the probes whose arguments they are.
+/// Sets the distance between each probe's instruction and the variables that the probe's arguments
+/// refer to, in bytes.
 fn resolve_variables(
     files: &SymbolFiles<'_>,
     probes: &mut [UsdtProbe],

@@ -14,7 +14,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The shared page. Private memory, all zeros, until [`publish_page`] maps a file over it.
+/// Page that is shared with agents once [`publish_page`] maps a file over it. Until then it is
+/// private memory, all zeros.
 static PAGE: SharedPage = SharedPage::new();
 const _: () = assert!(bell::SIZE <= blkkin_sys::SHARED_PAGE_SIZE);
 /// File that is mapped over the page; `None` while the page is private memory, and once
@@ -38,8 +39,8 @@ pub(super) fn filters() -> &'static AtomicU64 {
     &words[bell::FILTERS as usize / 8]
 }
 
-/// Returns true if no event can be wanted: there has been no connection yet, and no agent has rung
-/// the bell.
+/// Returns true if no channel can record events yet: there has been no connection, and no agent has
+/// requested one by storing to `CALL`.
 #[inline(always)]
 pub(crate) fn is_quiet() -> bool {
     CALL.load(Ordering::Relaxed) == 0 && !are_decisions_enabled()
@@ -56,8 +57,8 @@ pub(crate) fn enable_decisions() {
     DECISIONS_ENABLED.store(true, Ordering::Relaxed);
 }
 
-/// Clears [`CALL`] after a call that led to no connection. Event types stay undecided until the
-/// next call.
+/// Clears [`CALL`] after an agent's request that led to no connection. Event types stay undecided
+/// until the next request.
 pub(super) fn clear_call() {
     let call = CALL.load(Ordering::Relaxed);
     // If another agent calls meanwhile, its number stays.

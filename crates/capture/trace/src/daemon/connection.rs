@@ -100,7 +100,7 @@ enum OrphanRings {
 }
 
 impl Orphan {
-    /// Stops recording into live rings and unmaps them; of spent rings, closes the descriptor.
+    /// Stops recording into live rings and unmaps them; closes the descriptor of spent rings.
     pub(super) fn remove(self) {
         if let OrphanRings::Live(channel) = self.rings {
             channel.remove();
@@ -451,9 +451,9 @@ fn next_message<M: Messages>(
     }
 }
 
-/// Attaches the rings of a channel. If `replaced` is a live orphan, and both or neither of the two
-/// have contexts, the new rings replace the orphan's rings, which become a spent orphan. Otherwise
-/// the orphan is removed.
+/// Attaches the rings of a channel. If `replaced` is a live orphan, and either both channels have
+/// contexts or neither has, the new rings replace the orphan's rings, which become a spent orphan.
+/// Otherwise the orphan is removed.
 fn attach(
     descriptors: Vec<OwnedFd>,
     has_contexts: bool,

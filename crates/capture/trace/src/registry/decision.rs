@@ -137,8 +137,8 @@ pub fn is_undecided() -> bool {
     state::is_undecided()
 }
 
-/// Returns true if no event can be wanted: the program has not connected to an agent yet, and no
-/// agent has rung the bell.
+/// Returns true if no channel can record events yet: the program has not connected to an agent, and
+/// no agent has requested a connection.
 #[inline(always)]
 pub fn is_quiet() -> bool {
     bell::is_quiet()

@@ -23,9 +23,9 @@ pub trait LinePrinter: Send {
     /// Appends the line for a loss to `out`. Returns the target to which the line is to be written.
     fn loss(&mut self, out: &mut Text, trace: &Trace, stream: &Stream, loss: &Loss) -> Target;
 
-    /// Writes the delta over `place`, or nothing if `place` is empty. Returns false if `place` is
-    /// not empty and the delta has another length. `last` is the latest reference value of the
-    /// earlier lines; `None` if no earlier line has one.
+    /// Writes the delta into `place`, the bytes of the line's delta column, or nothing if `place`
+    /// is empty. Returns false if `place` is not empty and the delta has another length. `last` is
+    /// the latest reference value of the earlier lines; `None` if no earlier line has one.
     fn put_delta(&self, place: &mut [u8], now: u64, last: Option<u64>) -> bool;
 
     /// Appends the delta of any length to `out`. `last` is the same as for
@@ -123,8 +123,8 @@ pub(super) fn print_event(
     }
 }
 
-/// Writes a line's delta at `place`. If the delta is longer or shorter than `place`, moves the text
-/// after it.
+/// Writes a line's delta over the byte range `place` of the text. If the delta has another length
+/// than the range, moves the text after the range.
 #[inline(always)]
 pub(super) fn set_delta(
     printer: &impl LinePrinter,

@@ -51,7 +51,8 @@ fn a_filter_selects_events_by_their_fields() {
     }
 }
 
-/// An event of a trace without packet contexts is not filtered by the packet of another trace.
+/// Values from the packet context of one trace are not used to filter events of another trace that
+/// has no packet contexts.
 #[test]
 fn packets_of_other_traces_do_not_count() {
     let folder = TraceFolder::new("a 0.1 10..20 | 10 e 1, 20 e 2");

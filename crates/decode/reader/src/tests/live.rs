@@ -81,8 +81,8 @@ fn rounds_end_between_the_events_of_a_packet() {
     assert_eq!(live.follower.problems(), []);
 }
 
-/// Random packets, ends of rounds and openings: the rounds together deliver what one reading of a
-/// directory delivers.
+/// The rounds of a follower together deliver the same events as one reading of a directory. The
+/// packets, the ends of rounds and the openings are random.
 #[test]
 fn rounds_add_up_to_the_whole_trace() {
     for seed in 0..40 {
@@ -144,7 +144,7 @@ fn split_losses(transcript: &str) -> (String, Vec<&str>) {
     (events.join("\n"), losses)
 }
 
-/// Returns the begin of a packet, which is given by its description.
+/// Returns the begin of the packet that a line describes.
 fn begin_of(line: &str) -> u64 {
     let times = line.split_whitespace().nth(2).expect("BEGIN..END");
     number(times.split_once("..").expect("BEGIN..END").0)
@@ -177,7 +177,7 @@ fn new_streams_and_metadata_are_noticed_at_once() {
     live.check(100, "60 e6 0.1 \n 61 e7 0.1");
 }
 
-/// Packets that a round has not read to their ends, and losses, survive openings.
+/// Partly read packets and losses are kept when the sources are opened again.
 #[test]
 fn remaining_events_outlast_openings() {
     let mut live = Live::new(
@@ -200,8 +200,9 @@ fn remaining_events_outlast_openings() {
     live.check(100, "50 e4 0.1 \n 70 e5 0.2");
 }
 
-/// 100 MiB of packets take the memory of those that are not delivered yet, and of one page for each
-/// stream. After openings the stream is known from its first packet.
+/// After 100 MiB of packets were appended, only the undelivered packets and one page for each
+/// stream occupy memory. After the trace is opened again, the stream is identified by its first
+/// packet.
 #[test]
 fn delivered_packets_are_freed() {
     const PACKET_SIZE: usize = 64 << 10;
@@ -271,8 +272,8 @@ fn a_damaged_packet_costs_only_itself() {
     }
 }
 
-/// The metadata of a live trace precede its packets, so an unknown event is damage, and the stream
-/// does not wait for newer metadata.
+/// The metadata of a live trace precedes its packets, so an event of an unknown class counts as
+/// damaged, and the stream does not wait for newer metadata.
 #[test]
 fn an_unknown_event_costs_its_packet() {
     let mut live = Live::new("1 0.1 10..20 | 10 e 1, 15 g 2, 20 e 3 \n 1 0.1 30..40 | 30 e 4");
@@ -282,7 +283,7 @@ fn an_unknown_event_costs_its_packet() {
     assert!(lines.len() == 3 && lines[2].starts_with("! live/1: offset "), "{text}");
 }
 
-/// An event that is later than its packet's end does not hold up the stream.
+/// An event that is later than its packet's end does not delay the rest of the stream.
 #[test]
 fn a_wrong_time_costs_only_its_event() {
     let mut live = Live::new("");
@@ -344,7 +345,8 @@ fn a_live_trace_can_be_read_like_a_finished_one() {
     live.check(100, "10 e1 0.1 \n 11 f2 0.2 \n 12 e3 0.2 \n 30 e4 0.1");
 }
 
-/// Events with a part of the time, as LTTng writes them, need the clock of the event before.
+/// Events with a truncated timestamp, as LTTng writes them, are decoded with the clock of the
+/// previous event.
 #[test]
 fn truncated_times_continue_in_the_next_round() {
     let metadata = metadata_text("", false).replace(

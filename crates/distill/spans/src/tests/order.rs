@@ -71,7 +71,8 @@ fn any_order_gives_the_same_requests() {
     }
 }
 
-/// A request does not depend on earlier events of other requests, nor on reused slots.
+/// A request does not depend on earlier events of other requests, nor on the reuse of their slots
+/// in the assembler.
 #[test]
 fn requests_do_not_depend_on_others() {
     let mut random = Random(7);

@@ -6,8 +6,8 @@ use blkkin_deliver::{Cause, Exporter, Headers, Options};
 use blkkin_wire::Format;
 use std::time::{Duration, Instant};
 
-/// Sends three batches of ten spans. The first requests get the answers in `replies`, later
-/// requests 202.
+/// Sends three batches of ten spans. The server answers the first requests with `replies`, and
+/// later requests with status 202.
 fn send(
     options: impl FnOnce(&Server) -> Options,
     replies: &[Reply],
@@ -55,7 +55,8 @@ fn each_format_arrives() {
     }
 }
 
-/// Checks that the exporter sends a batch again after each of two answers `reply`.
+/// Checks that a batch is sent again, before the next batch, after each of two consecutive answers
+/// `reply`.
 #[track_caller]
 fn check_later(reply: Reply) {
     let replies = [Reply::status(202), reply.clone(), reply.clone()];

@@ -1,4 +1,4 @@
-//! Tests of clock jumps between two exporters with one queue: the jumps neither drop waiting
+//! Tests of clock jumps while no exporter has the queue open: the jumps neither drop waiting
 //! batches nor keep them longer.
 
 use crate::accounts::{PATIENCE, finish, options, push};

@@ -63,8 +63,8 @@ fn pass(from: &TcpStream, to: &TcpStream, bytes_max: u64, count: Option<Arc<Atom
     });
 }
 
-/// Sends two batches through a cutter, and checks that both are delivered. Returns the number of
-/// bytes that the first connection transferred in each direction.
+/// Sends two batches through a proxy that cuts the first connection, and checks that both are
+/// delivered. Returns the number of bytes that the first connection transferred in each direction.
 #[track_caller]
 fn check(scheme: &str, there_max: u64, back_max: u64) -> (u64, u64) {
     let is_http2 = scheme == "otlp";

@@ -22,8 +22,8 @@ fn ok(body: &[u8]) -> Reply {
     Reply::Trailers(framed, vec![("grpc-status", "0".to_owned())])
 }
 
-/// Sends two batches of ten spans. The first requests get the answers in `replies`, later requests
-/// the status OK.
+/// Sends two batches of ten spans. The server answers the first requests with `replies`, and later
+/// requests with the status OK.
 fn send(gzip: bool, replies: Vec<Reply>) -> (Server, Counters) {
     let how = ServerOptions { is_http2: true, tls: None };
     let server =

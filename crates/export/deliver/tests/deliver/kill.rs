@@ -42,9 +42,10 @@ fn exports() {
     balanced(&exporter.close());
 }
 
-/// Runs the tested program with spans from a given number on. `kill_after` is a number of reports,
-/// and the delay after the last of these until the program is killed. Without it, the program only
-/// delivers the waiting batches. Returns the number after the last span reported as flushed.
+/// Runs the tested program with spans from a given number on, and returns the number after the last
+/// span reported as flushed. If `kill_after` is set, the program is killed after this number of
+/// reports and the delay. Otherwise the program only delivers the waiting batches, and exits by
+/// itself.
 fn run(
     url: &str,
     queue: &std::path::Path,
@@ -77,7 +78,7 @@ fn run(
 }
 
 /// Returns the number of spans that did not arrive although a killed program had reported them as
-/// flushed.
+/// flushed. If `early` is set, the program reports spans before it flushes them.
 fn missing(early: bool) -> usize {
     let scratch = tempfile::tempdir().expect("a folder");
     // Every third answer is a failure.

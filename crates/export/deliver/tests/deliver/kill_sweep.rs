@@ -48,7 +48,7 @@ pub(crate) fn how(first: u64) -> RunOptions {
     RunOptions { first, batches: batches(), patience: RESUMES, is_early: false }
 }
 
-/// Returns the number of calls of each system call in a run, as the maximum of all threads.
+/// Returns, for each system call, the maximum number of calls that one thread makes in a run.
 pub(crate) fn counts() -> BTreeMap<&'static str, u64> {
     let scratch = Scratch::new("deliver-sweep");
     let destination = Destination::new(&scratch.0.join("queue"));

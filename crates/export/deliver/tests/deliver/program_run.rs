@@ -165,8 +165,9 @@ impl Destination {
     }
 
     /// Checks that all batches numbered below `batches` were accepted, or stored as refused; up to
-    /// `not_kept` refused batches may be missing. Batches must be unchanged and in order, with at
-    /// most `back_max` steps back where batches were sent again.
+    /// `not_kept` refused batches may be missing. Batches must be unchanged. They must arrive in
+    /// order, except that the order may go back up to `back_max` times, where batches were sent
+    /// again.
     pub(crate) fn check(&self, batches: u64, not_kept: u64, back_max: u64) -> Result<(), String> {
         let arrivals = self.arrivals.lock().expect("no panic");
         let mut there: BTreeSet<u64> = BTreeSet::new();

@@ -128,7 +128,7 @@ impl Collection {
         sum
     }
 
-    /// Returns the time that relative times count from, in nanoseconds.
+    /// Returns the origin of relative times, in nanoseconds.
     pub(super) fn origin(&self) -> i64 {
         let first = || self.counts(None).span.map(|(first, _)| first);
         self.origin.or_else(first).unwrap_or(0)
@@ -174,7 +174,8 @@ impl Counts {
 }
 
 impl TraceInfo {
-    /// Returns true if the trace's first clock counts from 1970, so that its times are dates.
+    /// Returns true if the first clock of the trace counts from 1970, so that times can be printed
+    /// as dates.
     pub(super) fn absolute(&self) -> bool {
         self.clocks.first().is_some_and(|clock| clock.origin == ClockOrigin::UnixEpoch)
     }

@@ -7,7 +7,8 @@
 
 use std::ops::RangeInclusive;
 
-/// Maximum number of buckets. Half of it exceeds the columns of the chart and the buckets in JSON.
+/// Maximum number of buckets. Joining buckets in pairs leaves about half of this number, which is
+/// still more than the columns of the chart and the buckets in JSON.
 const BUCKETS_MAX: i64 = 2048;
 /// Binary logarithm of the minimum bucket width, which is 2 ns. Distances between narrower buckets
 /// would overflow.

@@ -1,10 +1,10 @@
-//! Texts for oddities of requests and spans.
+//! Texts that describe the anomalies of requests and spans.
 
 use crate::info::units::{grouped, plural};
 use blkkin_spans::{Completion, Oddity, Request, Step};
 
-/// Returns texts for the eviction of a request, its left-out events, and each oddity with its
-/// count.
+/// Returns texts for the eviction of a request, for its events that were dropped because of a
+/// limit, and for each anomaly with its count.
 pub(super) fn request_remarks(request: &Request<'_>) -> Vec<String> {
     let mut words = Vec::new();
     if request.completion == Completion::Evicted {
@@ -40,7 +40,7 @@ fn counted(oddity: Oddity, count: u64) -> String {
     }
 }
 
-/// Returns a short text for each oddity of a span.
+/// Returns a short text for each anomaly of a span.
 pub(super) fn step_remarks(step: &Step<'_>) -> Vec<String> {
     let brief = |oddity| match oddity {
         Oddity::MissingParent => match step.missing_parent() {

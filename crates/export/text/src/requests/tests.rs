@@ -1,5 +1,5 @@
-//! Pictures and JSON of synthetic requests: wide and narrow pictures as text, and a check that no
-//! line is too long.
+//! Tests of the drawings and the JSON of synthetic requests: wide and narrow drawings as text, and
+//! a check that no line is too long.
 
 use super::json::{self, End};
 use super::{Options, TreePrinter};
@@ -64,7 +64,7 @@ fn note(
     }
 }
 
-/// Returns reports on a call with child spans, and on spans with oddities.
+/// Returns reports on a call with child spans, and on spans with anomalies.
 fn events() -> Vec<SpanReport<'static>> {
     vec![
         span(1, 0, "qemu", Kind::Client, (0, 1000)),

@@ -1,6 +1,6 @@
-//! Picture of a request: a header, and a line for each span with service, name, duration, the
-//! span's own time, and a bar to scale. Own times and bars are omitted on a narrow terminal. No
-//! line is wider than the terminal, unless the terminal has fewer than 34 columns.
+//! Drawing of a request: a header, and a line for each span with service, name, duration, self
+//! time, and a bar to scale. Self times and bars are omitted on a narrow terminal. No line is wider
+//! than the terminal, unless the terminal has fewer than 34 columns.
 
 use super::oddities;
 use crate::info::table::{Theme, Tone};
@@ -35,7 +35,8 @@ pub struct TreePrinter {
     times: TimePrinter,
 }
 
-/// Minimum width of the bar column in characters; on a narrow line, a quarter of its width.
+/// Minimum width of the bar column in characters. If a quarter of the line's width is less, that
+/// quarter is the minimum.
 const BAR_MIN: usize = 24;
 /// Maximum width of the bar column in characters.
 const BAR_MAX: usize = 60;
@@ -43,7 +44,7 @@ const BAR_MAX: usize = 60;
 const LABEL_MIN: usize = 16;
 /// Maximum width of the label column in characters.
 const LABEL_MAX: usize = 60;
-/// Minimum width of a line that shows spans' own times, in characters.
+/// Minimum width of a line that shows self times, in characters.
 const OWN_TIME_FROM: usize = 72;
 /// Minimum width of a line that shows bars, in characters.
 const BAR_FROM: usize = 48;
@@ -53,7 +54,8 @@ struct Columns {
     label: usize,
     /// Width of the column of durations and of the annotations' offsets.
     time: usize,
-    /// Width of the column of own times; 0 if the line is too narrow or no own time is shown.
+    /// Width of the column of self times, in characters; 0 if the line is too narrow or no self
+    /// time is shown.
     own: usize,
     /// Width of the bar column, 0 if bars do not fit.
     bar: usize,
@@ -74,7 +76,7 @@ impl TreePrinter {
         TreePrinter { options, theme, times }
     }
 
-    /// Appends the picture of a request.
+    /// Appends the drawing of a request.
     pub fn print(&mut self, out: &mut String, request: &Request<'_>) {
         self.header(out, request);
         let columns = self.columns(request);
@@ -168,7 +170,7 @@ impl TreePrinter {
         Columns { label, time, own, bar, start, length: end - start, depth_max }
     }
 
-    /// Returns the label of a span: service, name, kind, error mark, oddities.
+    /// Returns the label of a span: service, name, kind, error mark and anomalies.
     fn label(&self, step: &Step<'_>) -> Vec<(Tone, String)> {
         let span = &step.span;
         let clean = |text: &str| self.theme.clean(text, LABEL_MAX);

@@ -1,5 +1,5 @@
 //! The data of a v1 span during decoding: its annotations, and the spans of its hosts, which the
-//! conversion makes of them.
+//! conversion derives from the annotations.
 
 use crate::error::{Fault, Reason, Result};
 use crate::limits::Limits;

@@ -20,7 +20,7 @@ pub(crate) fn good(format: Format, batch: &[u8]) -> Vec<Span> {
     spans
 }
 
-/// Returns the first refusal of a batch as text; `nothing` without faults.
+/// Returns the first refusal of a batch as text, or the text `nothing` if the batch has no faults.
 pub(crate) fn refusal(format: Format, batch: &[u8]) -> String {
     let (_, outcome) = read(format, batch);
     outcome.first_refusal().map_or_else(|| "nothing".to_owned(), ToString::to_string)

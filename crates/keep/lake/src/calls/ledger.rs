@@ -65,9 +65,10 @@ struct CallSum {
 /// Histogram of durations by duration code, encoded as runs of nearby codes. Each run has a header
 /// (gap to the previous run, encoding, length), followed by the counts.
 ///
-/// A dense run stores a count of fixed width for each code; its length is a number of codes. It is
-/// added as fast as an array. A sparse run ([`PAIRS`]) stores two bytes for each nonzero count: the
-/// gap from the previous code, and the count. Its length is a number of pairs.
+/// A dense run stores a count of fixed width for each code; its length is a number of codes. Adding
+/// a dense run to an accumulator is as fast as adding an array. A sparse run ([`PAIRS`]) stores two
+/// bytes for each nonzero count: the gap from the previous code, and the count. Its length is a
+/// number of pairs.
 #[derive(Default)]
 struct DurationRuns(Box<[u8]>);
 
@@ -102,7 +103,7 @@ struct TimeSlot<'s> {
 struct WindowNodes<'s> {
     /// Nodes to be added or subtracted.
     nodes: Vec<SignedNode<'s>>,
-    /// Minutes in evicted slots.
+    /// Ranges of minutes, counted since 1970, whose slots were evicted.
     missing: Vec<RangeInclusive<u64>>,
 }
 

@@ -36,8 +36,8 @@ pub(crate) fn run(shared: &Shared) {
 }
 
 impl Shared {
-    /// Derives the calls of the spans in memory again if the head has changed. Spans of the same
-    /// requests in files are included.
+    /// Derives the calls of the head (the spans that are in no file yet) again if the head has
+    /// changed. Spans of the same requests in files are included.
     pub(crate) fn refresh_head_links(&self) {
         let (snapshot, added, written) = {
             let mut state = self.memory.state();

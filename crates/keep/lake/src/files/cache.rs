@@ -18,7 +18,7 @@ pub(crate) struct Cache {
     state: Mutex<CacheState>,
 }
 
-/// Divisor of the maximum limit that gives the minimum limit.
+/// Ratio of the maximum to the minimum of the memory limit.
 const MIN_PART: usize = 4;
 
 #[derive(Default)]

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) const COUNTER_MAX: u64 = 1 << 62;
 
 /// Counts of spans since the store was created, or changes to these counts. The counts of a
-/// manifest end at its position in the journal; the counts in memory include the head.
+/// manifest end at its position in the journal; the counts in memory also include the head, the
+/// spans that are in no file yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Totals {

@@ -174,7 +174,7 @@ impl IndexedFile {
         self.may_hold(low) && looked().unwrap_or(true)
     }
 
-    /// Appends spans to a block: those whose trace ids have a lower half in the range `lows`.
+    /// Appends the spans whose trace ids have a lower half in the range `lows` to a block.
     pub(crate) fn append_range(
         &self,
         lows: RangeInclusive<u64>,
@@ -188,8 +188,8 @@ impl IndexedFile {
         })
     }
 
-    /// Sends spans to a sink: those whose trace ids have a lower half in the range `lows`. Returns
-    /// `false` if the sink broke off.
+    /// Sends the spans whose trace ids have a lower half in the range `lows` to a sink. Returns
+    /// `false` if the sink stopped the reading.
     pub(crate) fn send(
         &self,
         lows: RangeInclusive<u64>,

@@ -47,8 +47,8 @@ pub(crate) struct Manifest {
     /// entry proves that the store itself discarded the file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) removing: Vec<FileEntry>,
-    /// Retention of the last start with `stores_retention`. Adoption stores an unlimited retention
-    /// without such a start. A start without retention options must not remove more spans than this
+    /// Retention of the last start with `stores_retention`; unlimited if adoption found no manifest
+    /// with a retention. A start without retention options must not remove more spans than this
     /// retention does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) retention: Option<Retention>,

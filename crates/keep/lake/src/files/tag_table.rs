@@ -101,8 +101,8 @@ impl TagTable {
     }
 }
 
-/// Set of the encoded values of one tag in a layout. Values are no longer added once the set
-/// exceeds [`VALUES_MAX`].
+/// Set of the encoded values of one tag, for the spans of one tag layout (the same tag keys and
+/// types in the same order). Values are no longer added once the set exceeds [`VALUES_MAX`].
 #[derive(Default)]
 struct DistinctValues {
     seen: HashSet<u32>,

@@ -14,7 +14,8 @@ use std::ops::Range;
 /// selected this many requests in total, no further file is scanned.
 pub(super) const SELECTED_MAX: usize = 4 << 20;
 
-/// Columns from which the id and the extent of a request are computed.
+/// Columns from which the id and the extent of a request are computed. The extent is the time from
+/// the first start to the last end.
 const TIMES: [Column; 3] = [Column::TraceId, Column::StartTime, Column::Duration];
 
 /// Match of a column scan: a request with a row that meets a condition. Each request has at least
@@ -66,10 +67,12 @@ pub(super) fn matches_of<'k>(
     known[first..].iter().take_while(move |request| request.row < end)
 }
 
-/// Returns the slowest `count_max` of the requests with the given ordinals, ordered by extent: the
-/// exact time from the first start to the last end. If `after` is given, only requests after that
-/// place are returned. Requests up to the cursor `page_start` are left out if they have one span.
-/// With more spans, the duration by which results are ordered may be shorter than the extent.
+/// Returns the first `count_max` of the requests with the given ordinals, ordered by extent,
+/// longest first. The extent is the exact time from the first start to the last end. If `after` is
+/// given, only requests after that position are returned.
+///
+/// Results are ordered by duration, which may be shorter than the extent if a request has several
+/// spans. So requests up to the cursor `page_start` are left out only if they have a single span.
 pub(super) fn first_places(
     file: &IndexedFile,
     ordinals: &[u32],

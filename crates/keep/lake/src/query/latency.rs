@@ -1,6 +1,6 @@
-//! [`LatencySum`]: histogram of the durations of matching spans. The counts of a file are read from
-//! its index if the condition tests only texts of groups, durations and errors, and otherwise from
-//! its columns.
+//! [`LatencySum`]: histogram of the durations of matching spans. If the condition tests only
+//! services, names, durations and errors, the counts of a file are read from its index; otherwise
+//! they are read from its columns.
 
 use crate::Error;
 use crate::files::index::{Entry, Group, NO_DURATION};
@@ -146,9 +146,9 @@ impl<'p> LatencySum<'p> {
         self.add_unclear(file, &loaded, condition, &unclear)
     }
 
-    /// Counts a whole group by the durations in the directory, minus the entries in `others`.
-    /// Returns `false` without counting anything if the directory does not decide the condition or
-    /// an example span would be missing.
+    /// Counts all spans of a group by the duration counts in the file's index, minus the entries in
+    /// `others`. Returns `false` without counting anything if these counts leave the condition
+    /// undecided or an example span would be missing.
     fn add_group(&mut self, group: &Group, residual: &Residual, others: &[Entry]) -> bool {
         let place = |code: u16, is_error: bool| 2 * usize::from(code) + usize::from(is_error);
         for other in others {

@@ -1,5 +1,6 @@
-//! Matching of groups of spans against a condition, using an index or the texts of a batch. Spans
-//! are read only if these do not decide the condition.
+//! Evaluation of a condition on groups of spans with the same service, name and remote service. The
+//! groups come from the index of a file or from a batch in memory. Spans are read only if their
+//! group does not decide the condition.
 
 use crate::files::index::{Directory, Entry, Group, NO_DURATION};
 use crate::files::indexed_file::IndexedFile;

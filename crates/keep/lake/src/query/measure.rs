@@ -45,9 +45,9 @@ pub(crate) fn heat(snapshot: &Snapshot, condition: &Condition, cells: &mut Heat)
     }
 }
 
-/// Compares the spans in a box with the spans outside. Only spans that meet a condition and started
-/// in a window count. The spans outside are sampled if the files with starts in the window have at
-/// least twice `others_enough` spans.
+/// Compares the spans in `area`, a box of start times and durations, with the spans outside. Only
+/// spans that meet a condition and started in a window count. The spans outside are sampled if the
+/// files with starts in the window have at least twice `others_enough` spans.
 pub(crate) fn difference(
     snapshot: &Snapshot,
     window: Window,
@@ -153,13 +153,14 @@ fn times(page: &PageColumns, row: usize) -> Option<(u64, u64)> {
 
 /// Scan of the row groups that may have spans started in a window.
 struct PageScan<'c> {
-    /// Window by which row groups are selected, but not single spans.
+    /// Window of start times. Row groups whose starts do not overlap the window are skipped; single
+    /// spans are not compared with it.
     window: Window,
     /// Condition whose columns are read for all scanned pages, with starts and durations.
     condition: &'c Condition,
     /// Sampling divisor: one page in `one_in` is scanned.
     one_in: u64,
-    /// Columns that are also read for the chosen pages.
+    /// Additional columns, which are read only for the pages that the callback `choose` selects.
     more: &'c [Column],
 }
 

@@ -147,7 +147,10 @@ pub(crate) fn span_id(text: &str) -> Result<SpanId, Fault> {
 /// once for each text of the dictionary of values, or for each value without a dictionary.
 /// Negations, tests of tags without a dictionary of keys, and all other tests count as met.
 enum TagSieve<'c> {
-    /// Filter that passes all rows.
+    /// Prefilter of the rows of a row group by their tags. A condition's tests of tags are
+    /// evaluated once for each text of the dictionary of values, or for each value without a
+    /// dictionary. The prefilter treats every row as a match of all other tests, of negations, and
+    /// of tests of tags without a dictionary of keys.
     Open,
     /// Filter that passes rows with a matching tag of the span, its resource or its scope.
     Tag(Vec<TagFilter<'c>>),

@@ -25,8 +25,8 @@ pub(crate) struct RowEvaluator<'c> {
     /// Projection of the condition; `None` if the groups of the index show that the condition holds
     /// for all rows.
     projection: Option<Projection<'c>>,
-    /// First row of the current page. `residuals` belongs to this page, with the dictionary codes
-    /// of service, name and remote service as the key.
+    /// First row of the page to which the entries of `residuals` belong; `None` before the first
+    /// page. The key of an entry is the dictionary codes of service, name and remote service.
     page: Option<u64>,
     residuals: HashMap<[u32; 3], Residual>,
 }

@@ -48,9 +48,9 @@ const SUMMARY: [Column; 6] = [
 /// Columns that decide which of two spans with the same start is the root.
 const TIES: [Column; 3] = [Column::SpanId, Column::Shared, Column::Kind];
 
-/// Divisor of a file's number of rows that gives the allowed number of fruitless reads, if it is
-/// greater than `fruitless_reads_max`. A column scan follows, which costs about as much as these
-/// reads.
+/// Number of rows of a file for each fruitless read that a search may make, in files where this
+/// allows more than `fruitless_reads_max` reads. A fruitless read is a read of a request that is
+/// not a result. After these reads, a column scan follows, which costs about as much.
 const ROWS_PER_FRUITLESS_READ: u32 = 8192;
 
 /// Maximum number of conditions in a query that uses column scans.
@@ -60,9 +60,9 @@ const CONDITIONS_MAX: usize = 32;
 /// times larger.
 const FIRST_ORDINALS: u32 = 4096;
 
-/// Divisor of a file's number of rows that gives how many requests may share a duration code; at
-/// least [`FIRST_MATCHES`] may. If more requests share the code, a column scan orders them;
-/// otherwise they are read singly.
+/// Divisor of a file's number of rows that gives a limit on requests with the same duration code;
+/// the limit is at least [`FIRST_MATCHES`]. Up to this limit, the requests are read one by one.
+/// Beyond the limit, a column scan orders them.
 const ROWS_PER_SIMILAR: usize = 256;
 
 /// Number of candidates that are sorted in the first step. Each further step is four times larger.
@@ -72,8 +72,9 @@ const FIRST_MATCHES: usize = 4096;
 /// the matches are sorted and deduplicated.
 const REQUESTS_PER_MARK: usize = 16;
 
-/// Returns the page of results that a query selects. Each file is allowed at least
-/// `fruitless_reads_max` fruitless reads, and a large file more.
+/// Returns the page of results that a query selects. In each file, the search may read at least
+/// `fruitless_reads_max` requests that are not results, and more in a large file, before it scans
+/// the file's columns.
 pub(crate) fn search(
     snapshot: &Snapshot,
     query: &Query,
@@ -277,7 +278,8 @@ impl<'q> Search<'q> {
         self.found.get(behind_page).is_some_and(|(place, _)| place.rank_ns > rank_ns)
     }
 
-    /// Returns whether a place is after the page: one result beyond the page precedes the place.
+    /// Returns whether a position is beyond the page, that is, after the first result of the next
+    /// page.
     fn is_past_page(&self, place: Place) -> bool {
         let last = self.found.get(self.query.limit);
         last.is_some_and(|(last, _)| self.query.order.compare(last, &place).is_lt())
@@ -380,11 +382,11 @@ impl<'q> Search<'q> {
         Ok(())
     }
 
-    /// Selects the requests of a file that meet all conditions, by a column scan. A request with
-    /// further spans in earlier files or in memory is selected if it may meet them. Requests with
-    /// spans in later files are found through the later file. Returns `None` if a scan is
-    /// impossible, this scan has too many matches, or earlier scans have selected too many
-    /// requests.
+    /// Selects the requests of a file that meet all conditions, by a column scan. If a request has
+    /// further spans in earlier files or in memory, the request is selected if it may meet the
+    /// conditions. Requests with spans in later files are found through the later file. Returns
+    /// `None` if a scan is impossible, this scan has too many matches, or earlier scans have
+    /// selected too many requests.
     fn scan_columns(
         &mut self,
         file: &IndexedFile,
@@ -537,8 +539,9 @@ impl<'q> Search<'q> {
         true
     }
 
-    /// Returns the times of the requests in memory that have a span matching the driving condition.
-    /// Leaves out requests that began outside of the window, unless they may have spans in files.
+    /// Returns the times of the requests in memory that have a span matching the search's most
+    /// selective condition. Leaves out requests that began outside of the window, unless they may
+    /// have spans in files.
     fn head_requests(&self) -> HashMap<TraceId, RequestTimes, RandomState> {
         let mut matching: HashSet<u64, RandomState> = HashSet::default();
         for batch in &self.snapshot.batches {
@@ -634,8 +637,8 @@ impl<'q> Search<'q> {
         file.record_error(loaded.index.ordinals(self.query.window).map_err(io_error))
     }
 
-    /// Returns ordinals within a range: those whose requests may have a span matching the driving
-    /// condition.
+    /// Returns the ordinals within a range whose requests may have a span matching the search's
+    /// most selective condition.
     fn candidate_ordinals(&self, file: &IndexedFile, among: Range<u32>) -> Result<Vec<u32>, Error> {
         if matches!(self.driver, Condition::All(conditions) if conditions.is_empty()) {
             return Ok(among.collect());
@@ -706,8 +709,9 @@ fn summary_span<'b>(sorted: &Sorted<'b>, index: usize) -> SpanRef<'b> {
     SpanRef { status, ..block.span_without_lists(row) }
 }
 
-/// Returns the place and the summary of a request that meets all conditions. Returns `None` if it
-/// has no start in the window, its duration is out of range, or it belongs to an earlier page.
+/// Returns the position in the order of results, and the summary, of a request that meets all
+/// conditions. Returns `None` if the request has no start in the window, its duration is out of
+/// range, or it belongs to an earlier page.
 fn rank_request(query: &Query, spans: &[SpanRef<'_>]) -> Option<(Place, Summary)> {
     let began = request_start_ns(spans).filter(|began| query.window.holds(*began))?;
     let summary = Summary::of(spans).filter(|it| query.durations.contains(&it.duration_ns))?;

@@ -127,7 +127,7 @@ impl Deref for Batch {
 /// Spans that are in no file yet, as a list of batches.
 #[derive(Default)]
 pub(crate) struct Head {
-    /// Batches selected for a flush, `writing` in number, followed by newer batches.
+    /// All batches of the head, oldest first. The first `writing` batches are selected for a flush.
     batches: Vec<Arc<Batch>>,
     /// Journal sequence number for each batch: all earlier records are in this batch, in earlier
     /// batches or in files. `None` if the batch ends within a batch of the journal.

@@ -262,8 +262,8 @@ fn wait_while_busy(shared: &Shared) -> Result<(), Error> {
     }
 }
 
-/// Reads spans from the files that precede the merged files. The spans belong to requests that the
-/// merged files' indexes list as elsewhere.
+/// Reads the earlier spans of the requests in the merged files: spans in files that precede the
+/// merged files. The merged files' indexes list the requests that have such spans.
 fn read_earlier(
     files: &[Arc<IndexedFile>],
     before: &[Arc<IndexedFile>],

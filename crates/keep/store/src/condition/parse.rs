@@ -607,7 +607,7 @@ fn has_status() -> Condition {
     Condition::Any(vec![Condition::Error, Condition::StatusOk])
 }
 
-/// Returns the condition that a field has text to compare with.
+/// Returns the condition that a field has a nonempty text.
 fn has_text(field: &Field) -> Condition {
     match field {
         Field::Tag(_) | Field::EventAttribute(_) | Field::LinkAttribute(_) => {

@@ -405,8 +405,8 @@ fn what_spans_cannot_be_asked_is_refused() {
     assert!(Condition::parse(&format!("{}a", "a||".repeat(1 << 14))).is_ok());
 }
 
-/// A span's values for the filter language's own evaluation. Texts are in lower case if their
-/// comparison ignores case.
+/// Values of a span's fields, from which the filter language's own evaluator computes the expected
+/// result. Texts are in lower case if their comparison ignores case.
 struct Asked<'a> {
     values: Vec<Answer<'a>>,
 }
@@ -441,7 +441,7 @@ impl Values for Asked<'_> {
     }
 }
 
-/// Returns an answer with those texts that are not empty; absent if all are empty.
+/// Returns an answer with all nonempty texts, or the absent value if all texts are empty.
 fn one_of<'a>(texts: impl Iterator<Item = String>) -> Answer<'a> {
     let texts: Vec<String> = texts.filter(|text| !text.is_empty()).collect();
     match texts.is_empty() {

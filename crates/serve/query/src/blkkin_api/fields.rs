@@ -5,8 +5,8 @@ use crate::answer::{Answer, Result};
 use crate::api::{Api, ApiQuery};
 use serde::Serialize;
 
-/// Maximum number of values in an answer if the query has no `limit`. For the values of a tag, it
-/// is also the number of values that the store returns, before `prefix` is applied.
+/// Maximum number of values in an answer if the query has no `limit`. In a query for the values of
+/// a tag, the store also returns at most this number of values, before `prefix` is applied.
 const LIMIT: usize = 1000;
 
 #[derive(Serialize)]

@@ -10,8 +10,8 @@ use serde::Serialize;
 struct LinksJson<'a> {
     start_ns: String,
     end_ns: String,
-    /// Start of the earliest stored span, regardless of the query's window; `last_ns` is the start
-    /// of the latest.
+    /// Start of the earliest stored span in nanoseconds since 1970, regardless of the query's
+    /// window. `last_ns` is the start of the latest stored span.
     #[serde(skip_serializing_if = "Option::is_none")]
     first_ns: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -100,8 +100,8 @@ fn summary(summary: &Summary) -> SummaryJson<'_> {
     }
 }
 
-/// Returns the token for the next page, which encodes the order and the place of the last request
-/// on this page.
+/// Returns the token for the next page, which encodes the order and the position of the last
+/// request on this page.
 fn token(order: Order, place: Place) -> String {
     let order = letter(order);
     format!("{order}{:x}.{:x}", place.rank_ns, place.trace_id.number())

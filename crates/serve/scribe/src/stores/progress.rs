@@ -1,4 +1,5 @@
-//! Stores that write a batch to several other stores: the part that is done, and syncing.
+//! Helpers for stores that write each batch to several other stores: progress of the batch, and
+//! syncing.
 
 use super::store::{Failure, Store, WriteCounts};
 use crate::messages::Batch;

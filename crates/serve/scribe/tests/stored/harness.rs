@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 /// Time limit for waits without a promised duration; a working daemon does not reach it.
 pub(crate) const HANG: Duration = Duration::from_secs(60);
 
-/// Maximum time from the end of a disk fault until the daemon accepts messages again; also the
-/// maximum time until it has then delivered them.
+/// Maximum time from the end of a disk fault until the daemon accepts messages again. The same
+/// maximum applies to the time from then until the daemon has delivered these messages.
 pub(crate) const RESUMES: Duration = Duration::from_secs(5);
 
 /// Size of a message, in bytes; a run fills more than one segment of a journal.

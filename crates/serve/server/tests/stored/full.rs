@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// Maximum time until the server accepts batches again after space is free.
 const RESUMES: Duration = Duration::from_secs(5);
 
-/// Number of refused batches after which the store can free no more space.
+/// Number of refused batches after which the file system counts as full and is enlarged.
 const REFUSALS: u64 = 20;
 
 /// Fills a mounted file system and enlarges it, twice. Returns the number of acknowledged requests

@@ -195,7 +195,8 @@ pub(crate) struct ServerRun {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
-    /// Lines that the server printed with [`MARK`] before it listened, without [`MARK`].
+    /// Lines with the prefix [`MARK`] that the server printed before it listened. The prefix is
+    /// removed.
     pub(crate) said: Vec<String>,
     pub(crate) web: SocketAddr,
     /// Time from the start of the process until it listened.

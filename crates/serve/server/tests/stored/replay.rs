@@ -85,8 +85,9 @@ impl Log {
         to.write_all_at(bytes, offset).expect("a write");
     }
 
-    /// Writes a torn entry: a random number of its sectors or blocks from the first one on, but not
-    /// all. Writes nothing of a discard, nor of an entry that begins in [`AtomicWrites::First`].
+    /// Writes a part of a torn entry to the image: a random number of the entry's first sectors or
+    /// blocks, but not all. Nothing is written for a discard, or for an entry that begins in the
+    /// disk's atomic start [`AtomicWrites::First`].
     fn write_some(&self, place: usize, to: &File, whole: AtomicWrites, random: &mut Random) {
         let Entry { offset, len, flags, ref data } = self.entries[place];
         if flags & DISCARD != 0 || len == 0 {

@@ -1,4 +1,5 @@
-//! Channels whose events wait for space in the ring, and channels that limit the size of events.
+//! Tests of channels whose events wait for space in the ring, and of channels that limit the size
+//! of events.
 
 use super::*;
 
@@ -75,8 +76,8 @@ fn a_burst_waits_for_room() {
     figure("blocking", &format!("{figures}, in {} ms", took_us / 1000));
 }
 
-/// A stopped agent delays a program by one wait for room. Events wait again once the agent has read
-/// the ring.
+/// A stopped agent delays a program by a single wait for space in the ring. Events wait again once
+/// the agent has read the ring.
 #[test]
 fn a_stopped_agent_delays_a_program_once() {
     let node = Node::new();

@@ -19,7 +19,8 @@ const CONDITIONS: [Condition; 4] =
 struct RunResult {
     output: String,
     code: Option<i32>,
-    /// System calls of the recording thread between the two marks that it makes.
+    /// System calls of the recording thread between its two marks, which are calls that the thread
+    /// makes before and after recording.
     calls: Vec<String>,
     nanoseconds: u64,
 }
@@ -72,7 +73,7 @@ fn mark_under(condition: Condition, count: u64, with_strace: bool) -> RunResult 
     RunResult { output, code: status.code(), calls, nanoseconds: nanoseconds.unwrap_or(0) }
 }
 
-/// Returns the system calls of the marking thread, from the first mark to the second.
+/// Returns the system calls of the recording thread between its two marks, from the log of strace.
 fn between_marks(log: &str) -> Vec<String> {
     let parts =
         |line: &str| line.split_once(' ').map(|(id, call)| (id.to_owned(), call.trim().to_owned()));

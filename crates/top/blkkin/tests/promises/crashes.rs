@@ -85,7 +85,8 @@ fn l2_snapshots_go_on_after_restarts() {
     figure("L2", &format!("3 restarts: {found} events in a snapshot, in order, none missing"));
 }
 
-/// Test program, with the shared memory to which it writes its progress.
+/// A full disk causes only counted losses, and recording resumes once there is space. The test
+/// covers the effect of a full disk (promise D4) on a program (promise L1).
 struct ProgressProgram {
     program: Program,
     notes: SharedMemory,

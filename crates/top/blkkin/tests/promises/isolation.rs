@@ -1,5 +1,6 @@
-//! Promises H2, H3, K2 and P1: isolation of users, quotas, containers, stopped, frozen and idle
-//! programs, and the agent's capabilities.
+//! Promises H2, H3, K2 and P1. Users cannot see or control each other's programs, and cannot exceed
+//! their quotas. Programs may run in their own namespaces, and stopped, frozen or idle programs
+//! delay nothing. The agent has only the capabilities that it needs.
 
 use super::*;
 use blkkin_client::{Client, Timeouts};

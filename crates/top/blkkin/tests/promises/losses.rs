@@ -352,7 +352,7 @@ fn d10_a_bound_on_disk_is_told() {
     figure("D10", &format!("a session of 200 KiB, {tried} events tried: {} bytes written", size()));
 }
 
-/// A session leaves 5 % of the file system free for others.
+/// A session leaves 5 % of the file system's space free for other data.
 #[test]
 fn d10_space_is_left_for_others() {
     if !can("d10_space_is_left_for_others", &["unshare", "mount", "nsenter"]) {
@@ -404,8 +404,9 @@ fn d10_record_follows_daemons() {
     figure("D10", "record follows a daemon: 301 of 301 events");
 }
 
-/// The number of recorded events in `status` equals the number of events in the trace, but for
-/// counts that interrupted threads have missed.
+/// The number of recorded events in `status` equals the number of events in the trace. A small
+/// difference is accepted, because a thread that is interrupted right after an event has not
+/// counted it yet.
 #[test]
 fn d10_recorded_events_are_counted() {
     let node = Node::new();

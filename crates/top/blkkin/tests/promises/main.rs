@@ -45,8 +45,8 @@ fn program() {
     numbers();
 }
 
-/// Acts as a tested program: records between two marks that appear as system calls, prints its
-/// result, and ends with its own exit status.
+/// Acts as a tested program: makes a system call as a mark before and after it records events,
+/// prints its result, and ends with its own exit status.
 #[test]
 #[ignore = "a program of other tests"]
 fn marks() {

@@ -85,8 +85,8 @@ impl Growing {
     }
 }
 
-/// Writes a trace that is small but slow to read: a stream file with many names. Each name counts
-/// as a stream, as the streams have no ids.
+/// Writes a trace that is small but slow to read: a thousand hard links to one stream file. Each
+/// link counts as a stream, as the streams have no ids.
 pub fn write_slow_trace(path: &Path) {
     let growing = Growing::begin(path, 1);
     let metadata = growing.path.join("metadata");

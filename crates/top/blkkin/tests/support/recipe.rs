@@ -89,9 +89,9 @@ impl Recipe {
         }
     }
 
-    /// Returns the trace as one stream, metadata first. Returns `None` if `not_stdin` is set, or
-    /// unless the trace has one metadata file and stream files, each beginning with the magic
-    /// number.
+    /// Returns the trace as one stream of bytes, metadata first. Returns `None` if `not_stdin` is
+    /// set. Also returns `None` unless the trace has exactly one metadata file and at least one
+    /// stream file, and each stream file begins with the magic number.
     pub fn as_stdin(&self) -> Option<Vec<u8>> {
         let (metadata, streams): (Vec<_>, Vec<_>) =
             self.files.iter().partition(|(name, _)| name.ends_with("metadata"));

@@ -206,8 +206,8 @@ pub(crate) const JSON: &str = "content-type: application/json\r\n";
 const FRAMEWORK: &[&str] =
     &["Mandatory parameter", "Cannot set null to primitive", "For input string", "404 Not Found"];
 
-/// Normalizes an answer: sorts what has no defined order, which is the fields of objects, the spans
-/// of a request, links, and adjacent requests with the same lower half of their ids.
+/// Normalizes an answer by sorting the parts that have no defined order: the fields of objects, the
+/// spans of a request, links, and adjacent requests with the same lower half of their ids.
 fn normalize(reply: Reply) -> Reply {
     // Zipkin's server counts more bytes than it writes in answers with U+2028, and pads with zeros.
     let text = reply.body.trim_end_matches('\0');

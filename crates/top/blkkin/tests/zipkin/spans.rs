@@ -5,7 +5,7 @@ use blkkin_store::testing::requests::{Options, Requests};
 use blkkin_wire::{Decoder, Encoder, Format, Limits};
 use std::collections::BTreeSet;
 
-/// Start of the first request, in microseconds: the 1st of November 2026.
+/// Start of the first request, in microseconds since 1970: the 1st of November 2026.
 pub(crate) const BEGIN_US: u64 = 1_793_491_200_000_000;
 
 /// Microseconds from one generated request to the next.
@@ -13,11 +13,11 @@ pub(crate) const GAP_US: u64 = 10_000_000;
 
 pub(crate) const REQUESTS: u64 = 400;
 
-/// Start of the first odd request, in microseconds: a day after the first generated request. Each
-/// odd request has its own minute.
+/// Start of the first odd request, in microseconds since 1970: a day after the first generated
+/// request. Each odd request has its own minute.
 pub(crate) const ODD_US: u64 = BEGIN_US + 86_400_000_000;
 
-/// Start of the requests with intended differences, in microseconds.
+/// Start of the requests with intended differences, in microseconds since 1970.
 pub(crate) const LATE_US: u64 = ODD_US + 86_400_000_000;
 
 pub(crate) const MINUTE_US: u64 = 60_000_000;

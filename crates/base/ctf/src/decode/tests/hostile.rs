@@ -46,8 +46,8 @@ fn random_bytes_do_no_harm() {
     assert!(events > 1000 && refused > 1000, "{events} events, {refused} refused");
 }
 
-/// Decodes an event again from `bytes`, a part of those that gave the expected result, and compares
-/// the results.
+/// Decodes an event again from `bytes`, a prefix of the bytes that gave the expected result. The
+/// result must be the expected one, or that the event is incomplete.
 fn check_shorter_view(
     decoder: &Decoder,
     bytes: &[u8],

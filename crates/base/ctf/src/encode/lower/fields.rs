@@ -30,9 +30,9 @@ pub(super) struct Lowering<'d> {
     /// Bounds and labels of each integer field, because later fields may use it as a selector.
     ints: HashMap<Key, Selector>,
     uses: HashMap<Key, Vec<SelectorUse>>,
-    /// For CTF 1.8: selector of each variant and optional that can refer to the selector in the
-    /// output, with the index of the class in the selector's `uses`. The key is the address of the
-    /// class.
+    /// For CTF 1.8: key of the selector of each variant or optional, and index of the variant or
+    /// optional in the selector's `uses`. Contains only variants and optionals that can refer to
+    /// their selector in the output. The map's key is the address of the class.
     use_of: HashMap<usize, (Key, usize)>,
     labels: HashMap<Key, Labels>,
     renamed: HashMap<Key, String>,
@@ -721,7 +721,8 @@ struct PrefixField {
     bits: Bits,
     member: Member,
     mappings: Arc<[Mapping]>,
-    /// Index of the option, by index of the label; empty for a length.
+    /// Index of the option that each label selects, by index of the label; empty if the prefix
+    /// contains a length.
     order: Vec<usize>,
     /// True if prefix and field are put into a new structure, because the field is not a member of
     /// a structure.

@@ -53,7 +53,8 @@ pub struct LoweredSchema {
     /// Steps that write visited fields, by node id of the source decoder.
     pub(super) steps: Vec<Step>,
     pub(super) slot_count: usize,
-    /// By stream and by member of the stream's packet context: true if the member is visited.
+    /// Flags for the members of each stream's packet context, by stream and member: true if the
+    /// member is visited.
     pub(super) context_visited: Vec<Vec<bool>>,
 }
 
@@ -190,8 +191,9 @@ fn describe(event: &EventClass, target: Target) -> EventClass {
     }
 }
 
-/// Copies the clocks. For CTF 1.8, converts their names to TSDL identifiers, derives a clock's UUID
-/// from the `uid` of its identity, if that is a UUID, and makes custom origins unknown.
+/// Copies the clocks. For CTF 1.8, converts their names to TSDL identifiers, derives a missing UUID
+/// from the `uid` of the clock's identity if that is a UUID, and replaces custom origins by the
+/// unknown origin.
 fn clocks(schema: &Schema, target: Target) -> Vec<Clock> {
     let mut clocks = schema.clocks.clone();
     if target != Target::Ctf1 {

@@ -43,8 +43,9 @@ pub(super) struct Labels {
     pub(super) choices: Vec<Vec<(usize, usize)>>,
 }
 
-/// Derives labels that partition those values within `bounds` that select an option in any use.
-/// Returns the labels `known` that the selector already has, if they suffice.
+/// Derives labels for all values within `bounds` that select an option in at least one use. Each
+/// such value gets exactly one label. Returns `known`, the labels that the selector already has, if
+/// they suffice.
 pub(super) fn labels(
     uses: &[SelectorUse],
     known: Option<&[Mapping]>,

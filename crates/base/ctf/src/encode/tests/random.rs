@@ -18,8 +18,9 @@ enum Purpose {
     Selector { signed: bool },
 }
 
-/// Ranges of selector values; [`group`] lowers them by 8 for signed selectors. The options of
-/// variants and the ranges of optionals consist of them. A selector has a value in one of them.
+/// Ranges of which the options of variants and the ranges of optionals are made. The value of a
+/// selector is always in one of these ranges. For signed selectors, [`group`] lowers the ranges by
+/// 8.
 const GROUPS: [(i128, i128); 4] = [(0, 0), (1, 3), (5, 5), (7, 15)];
 
 fn group(index: usize, signed: bool) -> (i128, i128) {

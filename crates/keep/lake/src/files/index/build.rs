@@ -69,7 +69,8 @@ impl Default for Builder {
 
 type GroupKey = [u32; 3];
 
-/// Width in bits of duration code and error flag together. An entry stores both below the ordinal.
+/// Width in bits of a duration code and the error flag together. An entry stores both in its lower
+/// bits, and the ordinal in the bits above.
 const FLAG_BITS: u32 = CODE_BITS + 1;
 
 #[derive(Clone, Copy)]

@@ -28,8 +28,8 @@ pub(super) fn the_slowest_come_first(subject: &Subject) {
     }
 }
 
-/// The place of a request depends on all of its spans. It depends neither on the order of their
-/// arrival nor on the choice of the matching span.
+/// The position of a request in the results depends on all of its spans. It depends neither on the
+/// order of their arrival nor on the choice of the matching span.
 pub(super) fn requests_are_in_order_that_come_in_parts(subject: &Subject) {
     let root =
         |trace: u128, start_ms: u64, ms: u64| span(trace, 1, start_ms, "a", "x").lasting(ms * MS);

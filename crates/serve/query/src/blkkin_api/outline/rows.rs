@@ -49,8 +49,9 @@ pub(super) struct AnnotationRow {
 pub(super) struct Rows {
     pub(super) rows: Vec<Row>,
     pub(super) annotations: Vec<AnnotationRow>,
-    /// Number of distinct spans, including those beyond [`ROWS_MAX`], whose duplicates count again.
-    /// `annotation_count` is the number of annotations of all these spans.
+    /// Number of distinct spans. Duplicates of spans beyond [`ROWS_MAX`] are not recognized, so
+    /// they are counted as well. `annotation_count` is the number of annotations of all counted
+    /// spans.
     pub(super) spans: u64,
     pub(super) annotation_count: u64,
     /// Earliest start and latest end of all spans, in nanoseconds since 1970; `None` if no span has
