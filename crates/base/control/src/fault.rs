@@ -42,7 +42,7 @@ pub enum Reason {
     },
     /// Field or body with more bytes than permitted.
     TooLong {
-        /// Actual or announced size in bytes.
+        /// Size in bytes, as received or as a header announces it.
         size: usize,
         /// Largest permitted size in bytes.
         size_max: usize,

@@ -60,7 +60,7 @@ const FROM_424: &str = "\
     setxattrat getxattrat listxattrat removexattrat open_tree_attr file_getattr file_setattr \
     listns";
 
-/// Names in programs that differ from the names of the tracepoints.
+/// System calls whose name in programs differs from that of their tracepoint.
 const ALIASES: [Alias; 7] = [
     alias("stat", "newstat"),
     alias("fstat", "newfstat"),

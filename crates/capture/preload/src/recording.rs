@@ -136,7 +136,7 @@ impl CallResult for *mut c_void {
     }
 }
 
-/// Result of a function without one.
+/// For functions that return nothing.
 impl CallResult for () {
     #[inline(always)]
     fn ret(self, _errno: c_int) -> i64 {

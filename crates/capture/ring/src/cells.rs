@@ -248,8 +248,8 @@ mod real {
 #[cfg(not(loom))]
 const RINGS_DUMPED_MAX: usize = 257;
 
-/// Memory for models. Words are loom's atomics, and bytes are loom cells. A loom cell reports every
-/// access that no word orders.
+/// Memory of rings in loom models. Words are loom's atomics, and bytes are loom cells: loom reports
+/// a data race for each access to bytes that no atomic word orders.
 #[cfg(loom)]
 mod model {
     use super::Word;

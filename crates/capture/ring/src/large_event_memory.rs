@@ -1,19 +1,20 @@
-//! Preallocated buffers, called rooms, for events that are too large for a thread's stack: a signal
-//! handler may have only 8 KiB of stack.
+//! Preallocated buffers for events that are too large for a thread's stack: a signal handler may
+//! have only 8 KiB of stack.
 //!
-//! The size classes of rooms are powers of two, from 4 KiB to the maximum size of a sub-buffer.
-//! Each class has no rooms, or a fixed number of them. The lowest free room is acquired, so that
-//! only as many rooms touch memory as events are recorded at the same time. A room is acquired by
-//! setting its bit in a bitmap, which never waits and is possible in signal handlers. Rooms of 4096
-//! bytes and of [`EVENT_SIZE_DEFAULT`](crate::EVENT_SIZE_DEFAULT) are part of the library's memory;
-//! [`provide`] maps rooms of other sizes.
+//! The size classes of buffers are powers of two, from 4 KiB to the maximum size of a sub-buffer.
+//! Each class has no buffers, or a fixed number of them. The lowest free buffer is acquired, so
+//! that only as many buffers touch memory as events are recorded at the same time. A buffer is
+//! acquired by setting its bit in a bitmap, which never waits and is possible in signal handlers.
+//! Buffers of 4096 bytes and of [`EVENT_SIZE_DEFAULT`](crate::EVENT_SIZE_DEFAULT) are part of the
+//! library's memory; [`provide`] maps buffers of other sizes.
 //!
-//! Forked children find all rooms free. A child has one thread, which may be in a signal handler
-//! that has interrupted the user of a room. If that user continues to write, its bytes may get into
-//! another user's event. But the child has no rings at that time, so the event is not recorded.
+//! Forked children find all buffers free. A child has one thread, which may be in a signal handler
+//! that has interrupted the user of a buffer. If that user continues to write, its bytes may get
+//! into another user's event. But the child has no rings at that time, so the event is not
+//! recorded.
 //!
-//! A known limit: a function that is left by `siglongjmp` never releases its room. When all rooms
-//! are in use, long strings are shortened to what fits on the stack.
+//! A known limit: a function that is left by `siglongjmp` never releases its buffer. When all
+//! buffers are in use, long strings are shortened to what fits on the stack.
 
 use crate::event_layout::GRAIN;
 use crate::shape::{EVENT_SIZE_DEFAULT as SIZE_DEFAULT, SUBBUFFER_SIZE_MAX};
@@ -23,27 +24,27 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// Size of the smallest rooms, in bytes.
+/// Size of the smallest buffers, in bytes.
 const SIZE_MIN: usize = 4096;
 /// Number of size classes; each class has twice the size of the previous one.
 const CLASSES: usize = (SUBBUFFER_SIZE_MAX / SIZE_MIN).ilog2() as usize + 1;
 /// Index of the size class of `SIZE_DEFAULT`.
 const DEFAULT_CLASS: usize = (SIZE_DEFAULT / SIZE_MIN).ilog2() as usize;
 
-/// Number of rooms in the smallest size class.
+/// Number of buffers in the smallest size class.
 const COUNT_SMALL: usize = 64;
-/// Number of rooms in each larger size class.
+/// Number of buffers in each larger size class.
 const COUNT: usize = 16;
 
-/// Number of writable padding bytes after a room's end.
+/// Number of writable padding bytes after a buffer's end.
 const TAIL_SIZE: usize = 64;
 const _: () = assert!(GRAIN <= TAIL_SIZE);
 
-/// Bitmaps of the rooms in use, by class.
+/// Bitmaps of the buffers in use, by class.
 static IN_USE: WipedOnFork<[AtomicU64; CLASSES]> =
     WipedOnFork::of([const { AtomicU64::new(0) }; CLASSES]);
 
-/// Addresses of the first room of each class; null if the class has no rooms.
+/// Addresses of the first buffer of each class; null if the class has no buffers.
 static STARTS: [AtomicPtr<u8>; CLASSES] = {
     let mut starts = [const { AtomicPtr::new(ptr::null_mut()) }; CLASSES];
     starts[0] = AtomicPtr::new(SMALL.0.get().cast());
@@ -51,11 +52,11 @@ static STARTS: [AtomicPtr<u8>; CLASSES] = {
     starts
 };
 
-/// Memory of the rooms of one size class. Each room is written only by the holder of its
+/// Memory of the buffers of one size class. Each buffer is written only by the holder of its
 /// [`RoomGuard`].
 struct RoomMemory<const SIZE: usize>(UnsafeCell<MaybeUninit<[u8; SIZE]>>);
 
-// SAFETY: it is only used through pointers, by one user of a room at a time.
+// SAFETY: it is only used through pointers, by one user of a buffer at a time.
 #[expect(unsafe_code)]
 unsafe impl<const SIZE: usize> Sync for RoomMemory<SIZE> {}
 
@@ -74,8 +75,8 @@ pub fn prepare() -> bool {
     IN_USE.arm()
 }
 
-/// Maps rooms for events of up to this size, unless their size class has rooms already. A failure
-/// is ignored. Called by one thread, before such events are recorded.
+/// Maps buffers for events of up to this size, unless their size class has buffers already. A
+/// failure is ignored. Called by one thread, before such events are recorded.
 pub fn provide(size: usize) {
     let class = (0..CLASSES).find(|class| size_of(*class) >= size).unwrap_or(CLASSES - 1);
     let Some(start) = STARTS.get(class) else { return };
@@ -93,7 +94,7 @@ pub fn provide(size: usize) {
     }
 }
 
-/// Exclusive write access to a room; dropping the guard releases the room.
+/// Exclusive write access to a buffer; dropping the guard releases the buffer.
 #[derive(Debug)]
 pub(crate) struct RoomGuard {
     class: usize,
@@ -101,8 +102,8 @@ pub(crate) struct RoomGuard {
     start: *mut u8,
 }
 
-/// Acquires a room of at least this size, or else the largest free room. Returns `None` if all
-/// rooms are in use.
+/// Acquires a buffer of at least this size in bytes, or else the largest free one. Returns `None`
+/// if all buffers are in use.
 pub(crate) fn acquire(size: usize) -> Option<RoomGuard> {
     let fits = |class: &usize| size_of(*class) >= size;
     let larger = (0..CLASSES).filter(fits);
@@ -137,7 +138,7 @@ fn acquire_of_size(class: usize) -> Option<RoomGuard> {
 }
 
 impl RoomGuard {
-    /// Returns the start of the room. [`GRAIN`] bytes after its end are writable too.
+    /// Returns the start of the buffer. [`GRAIN`] bytes after its end are writable too.
     pub(crate) fn start(&self) -> *mut u8 {
         self.start
     }
@@ -164,7 +165,7 @@ mod tests {
         provide(1 << 20);
         let room = acquire((1 << 20) - 5).unwrap();
         assert_eq!(room.size(), 1 << 20);
-        // SAFETY: the room is this test's.
+        // SAFETY: the buffer is this test's.
         #[expect(unsafe_code)]
         unsafe {
             room.start().write_bytes(7, room.size() + GRAIN);
@@ -180,7 +181,7 @@ mod tests {
                 scope.spawn(move || {
                     for _ in 0..20_000 {
                         let Some(room) = acquire(2 << 20) else { continue };
-                        // SAFETY: the room is this thread's.
+                        // SAFETY: the buffer is this thread's.
                         #[expect(unsafe_code)]
                         unsafe {
                             room.start().write_bytes(thread, 64);

@@ -35,7 +35,7 @@ pub fn with_long_event<R>(
     match large_event_memory::acquire(if is_small { needed } else { size_max }) {
         Some(room) => {
             let end = room.size().min(size_max) / COPIED * COPIED;
-            // SAFETY: the room is this function's, and has a grain after its end.
+            // SAFETY: the buffer is this function's, and has a grain after its end.
             #[expect(unsafe_code)]
             unsafe {
                 encode_within(room.start(), end, id, budget, encode, use_it)
@@ -115,7 +115,7 @@ mod tests {
     use std::ffi::CString;
     use std::sync::RwLock;
 
-    /// Lock that the test of exhausted rooms acquires exclusively, because rooms belong to the
+    /// Lock that the test of exhausted buffers acquires exclusively, because buffers belong to the
     /// process.
     static ROOMS: RwLock<()> = RwLock::new(());
 
@@ -231,7 +231,7 @@ mod tests {
         });
     }
 
-    /// An event is shortened to fit into memory on the stack if all rooms are in use, and its
+    /// An event is shortened to fit into memory on the stack if all buffers are in use, and its
     /// shortened strings have marks.
     #[test]
     fn without_rooms_there_is_the_stack() {

@@ -117,7 +117,7 @@ impl Plan {
 /// Sub-buffer that a writer is about to begin, which may be the ring's first one after a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct NextSubbuffer {
-    /// Position of the sub-buffer's start.
+    /// Position at which the sub-buffer starts.
     to: u64,
     /// New value of the ring's `RESTART`.
     restart: u64,

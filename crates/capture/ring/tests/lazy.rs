@@ -94,7 +94,7 @@ fn l11_a_ring_that_was_reused_holds_a_burst() {
     });
 }
 
-/// A ring uses no further memory for a steady load after a burst has filled it and has been read.
+/// After a burst has filled the ring and was read, a steady load touches no further pages.
 #[test]
 fn l11_a_ring_calms_down_behind_a_burst() {
     move_to(0);

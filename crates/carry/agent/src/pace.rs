@@ -107,8 +107,8 @@ impl Pace {
 pub(crate) struct WakeUpLimiter {
     last: Option<Instant>,
     is_muted: bool,
-    /// Set if the eventfd was unmuted. The kernel then reports the eventfd once more, even without
-    /// a write to it.
+    /// Set when the eventfd is unmuted, until its next report. That report may be spurious: the
+    /// kernel reports an unmuted eventfd even without a write to it.
     was_muted: bool,
 }
 

@@ -31,7 +31,7 @@ pub struct Limits {
     /// Maximum number of bytes of messages that are received but not decoded yet, or queued for
     /// sending.
     pub message_bytes: u64,
-    /// Maximum number of bytes of sessions, their channels and rules, and sampling rules.
+    /// Maximum size of the definitions of sessions, channels, rules and sampling rules, in bytes.
     pub rule_bytes: u64,
 }
 

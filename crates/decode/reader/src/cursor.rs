@@ -450,7 +450,8 @@ impl Cursor {
         }
     }
 
-    /// Returns a mark at the next event. The caller of [`Cursor::skip_some`] sets the mark's time.
+    /// Returns a mark at the next event, without its time, which the caller of
+    /// [`Cursor::skip_some`] sets.
     fn mark(&self) -> Mark {
         let position = self.base * 8 + self.event_start;
         Mark { position, clock: self.machine.clock, ns: i64::MIN }

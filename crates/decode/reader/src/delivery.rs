@@ -61,8 +61,8 @@ impl<'w, 'r> Delivery<'w, 'r> {
         Some(loss)
     }
 
-    /// Passes an event to `pass_on` if the filter accepts the event. Then counts the event, unless
-    /// its decoding has failed. Records the problem of an invalid event.
+    /// Passes an event to `pass_on` if the filter accepts it, and counts it unless its decoding has
+    /// failed. Records a problem for an event that cannot be decoded.
     #[inline]
     pub(crate) fn deliver(&mut self, event: StreamEvent<'_>, pass_on: impl FnOnce(&mut Event<'_>)) {
         let StreamEvent { stream: stream_number, cursor, class, time } = event;

@@ -73,7 +73,7 @@ pub(crate) struct Processes {
     accounts: Accounts,
 }
 
-/// Sums over all processes.
+/// Memory in use and dropped state, summed over all processes.
 #[derive(Debug, Default)]
 struct Accounts {
     /// Upper estimate of the size of all tables in bytes; [`Processes::evict`] corrects it.

@@ -19,7 +19,7 @@ const PATHS_SIZE_MAX: usize = 128 << 20;
 /// Maximum number of descriptors whose last access is stored.
 const ACCESSES_MAX: usize = 100_000;
 
-/// Sums of operations.
+/// Sums of operations by program, path and kind: counts, bytes, latencies.
 #[derive(Clone, Debug)]
 pub struct Summary {
     sums: HashMap<Key, Sums>,

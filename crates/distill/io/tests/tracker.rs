@@ -312,7 +312,8 @@ fn files_have_paths_and_positions() {
     );
 }
 
-/// A child has its parent's state; `exec` closes descriptors only in its own process.
+/// A child starts with a copy of its parent's state; `exec` closes descriptors only in the process
+/// that calls it.
 #[test]
 fn fork_and_exec() {
     check(

@@ -142,7 +142,7 @@ impl Tally {
         *(if is_inside { &mut self.inside } else { &mut self.outside }) += count;
     }
 
-    /// Counts a span and its words.
+    /// Counts a span, and each value of its service, name, kind, status and tags.
     pub fn add_span(&mut self, is_inside: bool, span: &SpanRef<'_>) {
         self.add_spans(is_inside, 1);
         for_each_word(span, |topic, word| self.add(is_inside, topic, word, 1));
@@ -240,7 +240,8 @@ impl Tally {
         true
     }
 
-    /// Returns the counts, with words in order of topic and value.
+    /// Returns the counts of all values, in order of topic (service, name, kind, status, tag) and
+    /// value.
     pub fn finish(self) -> Difference {
         let Tally { inside, outside, fields: own, tags, omitted: left_out, .. } = self;
         let topics = [Topic::Service, Topic::Name, Topic::Kind, Topic::Status];

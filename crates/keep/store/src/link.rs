@@ -48,9 +48,9 @@ impl Linker {
     /// request. The upper halves of their trace ids may differ, as some services know only the
     /// lower half.
     ///
-    /// `counts` returns `false` for the index of a span that an earlier call of this method has
-    /// linked. Such a span is part of the tree, but its call is not emitted again, neither for the
-    /// span itself nor for the server that it called.
+    /// `counts` returns `false` for the index of a span that was already linked before, by this
+    /// method. Such a span is part of the tree, but the service call that it describes is not
+    /// emitted again.
     pub fn link<'a>(
         &mut self,
         spans: &[SpanRef<'a>],

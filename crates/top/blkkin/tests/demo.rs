@@ -1,5 +1,5 @@
-//! Tests of `blkkin demo`, run as a new user would run it. The demo shows a request that crossed
-//! the whole chain, and leaves no process running, however it ends.
+//! Tests of `blkkin demo`, run as a new user would run it. The demo shows a request that passed
+//! through all services of its storage chain, and leaves no process running, however it ends.
 
 use blkkin_sys::testing::{Signal, signal};
 use serde_json::Value;

@@ -101,7 +101,7 @@ fn selection() -> Selection {
     }
 }
 
-/// Encoding of [`selection`] within a body.
+/// Expected encoding of [`selection`] in the body of a message.
 const SELECTION: &str = r#"
     0200 02000000"a*" 01000000"b"  0100 02000000"ab"  01 04  01 03000000"x>1"
     0100 02010000  0100 02000000"dd"  01"#;

@@ -105,7 +105,8 @@ pub(super) enum Count {
 /// A compiled option of a variant.
 #[derive(Clone, Debug)]
 pub(super) struct Branch {
-    /// Values of the selector, in the form in which [`Save`] stores them.
+    /// Inclusive ranges of the selector's values that choose this option, in the form in which
+    /// [`Save`] stores values.
     pub(super) ranges: Box<[(u64, u64)]>,
     /// Index of the branch's first op, counted from the first op of the variant's body.
     pub(super) start: u32,

@@ -44,7 +44,7 @@ pub(super) enum Count {
     Static(u64),
     /// The value of an earlier length field, by slot.
     Slot(u16),
-    /// The length of the visited value.
+    /// The length of the value that is being encoded.
     Exact,
 }
 

@@ -192,7 +192,8 @@ fn utf8(bytes: Vec<u8>) -> Result<String, MetadataError> {
     })
 }
 
-/// Makes an error at an offset of the file, for errors outside of the text.
+/// Makes an error at a byte offset of the file, for errors in packet headers, which have no line
+/// and column.
 fn at_byte(offset: usize, message: String) -> MetadataError {
     MetadataError { offset, position: None, message, hint: None }
 }

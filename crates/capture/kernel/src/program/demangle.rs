@@ -13,7 +13,7 @@ const DEMANGLED_BYTES_MAX: usize = 16 << 10;
 pub(super) struct Demangled {
     /// Complete name: of a Rust function without its hash, of a C++ function with parameters.
     pub(super) full: String,
-    /// Name of a C++ function without parameters and result, which users write.
+    /// For a C++ function: its name without parameter list and result, as users write it.
     pub(super) short: Option<String>,
 }
 

@@ -117,7 +117,7 @@ impl Elf {
         self.offset_in(address, |_| true)
     }
 
-    /// Returns true for an address in a segment, including memory that is zero at the start.
+    /// Returns true for an address in a segment, including its zero-initialised part (`.bss`).
     pub(super) fn has_memory(&self, address: u64) -> bool {
         let mut loaded = self.segments.iter().filter(|segment| segment.kind == PT_LOAD);
         loaded.any(|segment| {

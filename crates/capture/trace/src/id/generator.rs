@@ -86,8 +86,8 @@ pub fn prepare() {
 
 /// Enciphers a number with the one-round cipher of Even and Mansour ("A construction of a cipher
 /// from a single pseudorandom permutation", 1997): a fixed permutation between two keys. So two
-/// processes make unrelated ids of the same numbers. With the first key alone, one process would
-/// make the other's ids, at other numbers. With the second key alone, the ids of equal numbers
+/// processes generate unrelated ids from the same numbers. With the first key alone, they would
+/// generate the same ids in another order. With the second key alone, their ids of equal numbers
 /// would always differ in the same bits.
 #[inline]
 fn encipher([before, after]: Keys, number: u64) -> u64 {

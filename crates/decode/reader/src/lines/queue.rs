@@ -40,12 +40,14 @@ pub(super) struct SliceQueue<'r, S> {
     /// Slicer, with a lock of its own: slicing is slow, and threads that wait for a turn need the
     /// lock of `state`.
     slicer: Mutex<Slicer<'r>>,
-    /// Slices for the next threads, in order of time. Slices are added under the lock of `slicer`.
+    /// Slices that no thread has taken yet, in order of time. A thread adds slices while it holds
+    /// the lock of `slicer`.
     ready: Mutex<VecDeque<Slice>>,
     state: Mutex<State>,
     changed: Condvar,
     output: Mutex<Output<S>>,
-    /// Maximum size of the text that one thread keeps until its slice's turn, in bytes.
+    /// Maximum size in bytes of the text that a thread buffers until all earlier slices have been
+    /// written.
     waiting_size: usize,
     /// Maximum total size of the text of all finished slices, in bytes.
     finished_size_max: usize,

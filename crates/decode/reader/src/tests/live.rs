@@ -144,7 +144,7 @@ fn split_losses(transcript: &str) -> (String, Vec<&str>) {
     (events.join("\n"), losses)
 }
 
-/// Returns the begin of the packet that a line describes.
+/// Returns the begin time of the packet that a line describes.
 fn begin_of(line: &str) -> u64 {
     let times = line.split_whitespace().nth(2).expect("BEGIN..END");
     number(times.split_once("..").expect("BEGIN..END").0)

@@ -1,7 +1,7 @@
 //! [`RowEvaluator`]: evaluates a condition row by row. Tests on services and names are evaluated
 //! once for each combination of dictionary codes on a page. The whole condition is evaluated for
-//! rows that these tests, the duration and the error flag leave undecided, and for texts without
-//! codes.
+//! rows that these tests, the duration and the error flag leave undecided, and for rows whose
+//! service or name has no code.
 
 use crate::files::index::NO_DURATION;
 use crate::files::loaded_file::LoadedFile;

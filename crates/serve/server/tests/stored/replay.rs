@@ -140,7 +140,8 @@ impl<'a> Replay<'a> {
         Replay { log, whole, path, image, applied: 0, random: Random::new(seed) }
     }
 
-    /// Writes the image of the disk after a cut to the file `to`. Calls must have ascending cuts.
+    /// Writes the disk image that a power cut at `cut` leaves to the file `to`. Each call must pass
+    /// a later cut than the one before.
     pub(crate) fn cut(&mut self, cut: Cut, to: &Path) {
         let Replay { log, random, .. } = self;
         let flush = log.entries[..cut.entries].iter().rposition(|entry| entry.flags & FLUSH != 0);

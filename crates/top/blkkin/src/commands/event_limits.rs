@@ -2,7 +2,7 @@
 
 use crate::values;
 
-/// Maximum wait and maximum size of a channel's events.
+/// Limits of a channel's events: the time that they wait for space in a full ring, and their size.
 #[derive(clap::Args, Debug)]
 pub(crate) struct EventLimits {
     /// Let programs wait up to TIME for room in a full ring before an event is lost: 500us, 20ms,

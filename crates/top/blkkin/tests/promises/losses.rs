@@ -27,7 +27,7 @@ fn check_told(mut command: Command, why: &str, status: i32) -> String {
     words
 }
 
-/// Returns the agent's status as JSON, whether there are losses or not.
+/// Returns the agent's status as JSON. Ignores the exit status, which tells of losses.
 fn status(node: &Node) -> serde_json::Value {
     let output = node.command(&["status", "--json", "--interval", "0"]).output().unwrap();
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))

@@ -39,7 +39,8 @@ pub(super) struct Bounds {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Labels {
     pub(super) mappings: Vec<Mapping>,
-    /// Pairs of label index and option index, by use.
+    /// For each use of the selector: pairs of a label's index and the index of the option that it
+    /// selects.
     pub(super) choices: Vec<Vec<(usize, usize)>>,
 }
 

@@ -453,8 +453,8 @@ impl Maker<'_> {
         }
     }
 
-    /// Chooses an earlier field to refer to, if any. If `anywhere` is false, the field is a member
-    /// of an enclosing structure.
+    /// Chooses an earlier field for a new field to refer to, as its length or selector, if there
+    /// is a suitable one. Without `anywhere`, only members of enclosing structures are suitable.
     fn reference(
         &mut self,
         fits: impl Fn(Option<Purpose>) -> bool,

@@ -44,8 +44,8 @@ pub(crate) struct Builder {
     /// Spans of this file's requests that are in earlier files.
     elsewhere: Vec<ElsewhereSpan>,
     elsewhere_groups: HashMap<GroupKey, u32, RandomState>,
-    /// Set while `elsewhere` is complete: it has all spans of this file's requests in earlier
-    /// files.
+    /// Set while `elsewhere` is complete: it then has each span in earlier files that belongs to a
+    /// request of this file.
     pub(crate) is_whole: bool,
     /// Lower and upper half of the last row's trace id.
     last_id: Option<(u64, u64)>,

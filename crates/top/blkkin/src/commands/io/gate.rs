@@ -13,8 +13,8 @@ const NOT_FOUND: u8 = 127;
 /// Exit status of a shell for a command that cannot be run.
 const NOT_RUN: u8 = 126;
 
-/// Stops this process; when it is continued, it becomes the command. If it cannot be run,
-/// returns the exit status of a shell.
+/// Stops this process until it is continued, and then executes the command in its place. If the
+/// command cannot be run, returns the exit status that a shell would return.
 pub(super) fn pass(command: &[OsString]) -> Exit {
     let _ = kill_process(getpid(), Signal::STOP);
     let error = Command::new(&command[0]).args(&command[1..]).exec();
