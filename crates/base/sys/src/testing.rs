@@ -1,6 +1,7 @@
-//! Test support that simulates faults of a process: forks, signals at any instruction, and system
-//! calls that are refused, [fail or kill](traced). It also has [random numbers](Random), temporary
-//! [directories](Scratch), and a report of [skipped](skip) tests. Not for production code.
+//! Test support for hostile conditions: forks, signals at any instruction, and failing system
+//! calls. [`traced`] runs a program under strace, which makes a chosen call fail or kills the
+//! program in it. Also has [random numbers](Random), temporary [directories](Scratch) and a report
+//! of [skipped](skip) tests. Not for production code.
 //!
 //! Closures passed to [`in_child`], [`in_sharing_child`] and [`stack_used`], and the handler of
 //! [`while_interrupted`], run in a child of a process with threads, or in a signal handler. If such

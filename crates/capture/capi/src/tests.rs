@@ -400,8 +400,9 @@ fn b3() {
     assert_eq!(root, parse_b3(format!("{low}-{SPAN}-1").as_bytes()));
 }
 
-/// A context without a trace id or without a span id has no header, with one exception: without
-/// both ids it has a b3 header, unless the decision is deferred. Unknown flags prevent no header.
+/// No header is written for a context that lacks its trace id or its span id, with one exception:
+/// if it lacks both and the decision is not deferred, the b3 header has the decision alone. Unknown
+/// flags are ignored.
 #[test]
 fn contexts_without_ids_are_not_written() {
     let context = |trace_id, trace_id_high, span_id, flags| {

@@ -182,9 +182,9 @@ impl Recorder {
         (0..self.shape.rings).map(|ring| self.cells.recorded(&self.shape, ring)).sum()
     }
 
-    /// Returns a moment before which all events have been published. Returns `None` if a program has
-    /// been writing an event since a moment ago; its processor may have been taken from the virtual
-    /// machine, for instance.
+    /// Returns a moment before which all events have been published. Returns `None` if a ring stays
+    /// in use during all polls, for instance because the hypervisor has preempted the processor
+    /// that writes to it.
     pub fn settle(&self) -> Option<SettledMoment> {
         // A program takes its ring before it reads the time. So if no program has the ring after
         // this moment, the events before it are published. The margin is for stores that are not

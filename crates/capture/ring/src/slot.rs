@@ -2,15 +2,16 @@
 //!
 //! The fast path uses no lock and no reference count. A restartable sequence uses the writer only
 //! within itself; so once the writer is removed and all sequences have been restarted, no sequence
-//! uses it. Every other use of the writer is counted while it lasts, such as that of the slow path
-//! for a full sub-buffer or without sequences.
+//! uses it. Every other use of the writer is counted while it lasts, for instance in the slow path,
+//! which handles full sub-buffers and threads without restartable sequences.
 //!
-//! A known limit: if a signal handler jumps (`siglongjmp`) out of code that uses a writer, this
-//! user is counted for ever. From then on each writer that is removed or replaced stays mapped,
-//! after a wait for the full timeout, and an emptied slot is not used again. Such a thread cannot
-//! be distinguished for certain from a stopped one. The stack position by which the lock of a ring
-//! is taken over (see [`crate::lock`]) can mislead where threads switch stacks: a lock taken over
-//! wrongly costs an event, but memory unmapped wrongly would crash the program.
+//! A known limit: if a signal handler leaves code that uses a writer by `siglongjmp`, that use is
+//! never uncounted. Each later removal or replacement of a writer then waits for its full timeout
+//! and leaves the writer mapped, and an emptied slot is not used again. A thread that has jumped
+//! out cannot be told for certain from one that is stopped. The lock of a ring detects it by its
+//! position on the stack (see [`crate::lock`]), but this check can be wrong where threads switch
+//! stacks: for a lock a wrong answer costs one event, here it would unmap memory in use and crash
+//! the program.
 
 use crate::encoder::Event;
 #[cfg(target_arch = "x86_64")]

@@ -34,8 +34,8 @@ pub enum Outcome {
     /// All rings that could record the event were locked, or other writers took over each lock that
     /// the event's writer acquired. The event is counted as lost.
     NoRing,
-    /// The event does not fit into an empty sub-buffer, or lacks a field. The event is counted as
-    /// lost.
+    /// The event does not fit into an empty sub-buffer, or one of its fields did not fit while the
+    /// event was encoded. The event is counted as lost.
     TooLarge,
     /// The slot has no writer; the event is not counted.
     NoWriter,

@@ -1083,7 +1083,7 @@ fn children_that_sandbox_themselves_are_left_alone() {
     running.end();
 }
 
-/// Program: forks 200 times, while the thread executes an agent's messages.
+/// Program: forks 200 times, while the tracer's thread executes messages of an agent.
 #[test]
 #[ignore = "a program of other tests"]
 fn forks_often() {

@@ -375,7 +375,7 @@ pub fn json(out: &mut Vec<u8>, operation: &Operation) {
     out.extend_from_slice(b"}\n");
 }
 
-/// Appends a key, and the start of its value.
+/// Appends a comma, a key and a colon; the caller appends the value.
 fn key(out: &mut Vec<u8>, key: &str) {
     out.extend_from_slice(b",\"");
     out.extend_from_slice(key.as_bytes());

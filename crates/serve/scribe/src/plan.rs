@@ -96,8 +96,9 @@ pub(crate) enum Kind {
         is_any: bool,
     },
     Bucket(Box<BucketPlan>),
-    /// Store that writes the messages of each category to a separate inner store. Each category has
-    /// its own journal, so only the directory and names of the inner store's files are affected.
+    /// Store that writes the messages of each category to a separate inner store. A journal
+    /// has one category only, so the sole difference from the inner store itself is that its files
+    /// are in a directory named after the category.
     Category(Box<Kind>),
 }
 

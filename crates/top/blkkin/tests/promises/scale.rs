@@ -203,8 +203,9 @@ fn l6_programs_are_moved_between_processors() {
     );
 }
 
-/// A processor without its own ring uses the last ring. A processor has no ring if its number is
-/// above those of all processors that were online when the rings were created.
+/// A processor without its own ring uses the additional ring, which is the last one. A processor
+/// has no ring if its number is above those of all processors that were online when the rings were
+/// created.
 #[test]
 fn l6_a_processor_without_a_ring_uses_the_last_one() {
     let test = "l6_a_processor_without_a_ring_uses_the_last_one";
