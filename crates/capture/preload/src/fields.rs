@@ -76,8 +76,9 @@ pub(crate) struct Path {
 
 impl Path {
     /// Returns the path at `start`, passed to a call that has ended like `outcome`. A call with
-    /// flags that the kernel does not know, and a call that the kernel does not have, fail before
-    /// the path is read; so the path is read only after other errors.
+    /// flags that the kernel does not know, a call that the kernel does not have, and one that a
+    /// seccomp filter refuses fail before the path is read; so the path is read only after other
+    /// errors.
     ///
     /// # Safety
     ///
@@ -85,9 +86,23 @@ impl Path {
     #[inline(always)]
     pub(crate) unsafe fn passed(start: *const c_char, outcome: &Outcome) -> Path {
         let error = |errno: c_int| outcome.ret == -i64::from(errno);
-        let is_unread = error(libc::EFAULT) || error(libc::EINVAL) || error(libc::ENOSYS);
+        let is_unread =
+            [libc::EFAULT, libc::EINVAL, libc::ENOSYS, libc::EPERM].map(error).contains(&true);
         let start = if is_unread { std::ptr::null() } else { start };
         Path { start, is_long: error(libc::ENAMETOOLONG) }
+    }
+
+    /// Returns the path at `start` of a call that has ended like `outcome`, and that may fail with
+    /// any error before the path is read: a second path, for instance. Without success the path is
+    /// recorded as empty.
+    ///
+    /// # Safety
+    ///
+    /// `start` is the path argument of that call.
+    #[inline(always)]
+    pub(crate) unsafe fn of_success(start: *const c_char, outcome: &Outcome) -> Path {
+        let start = if outcome.is_success() { start } else { std::ptr::null() };
+        Path { start, is_long: false }
     }
 }
 

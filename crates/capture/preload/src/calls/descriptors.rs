@@ -103,7 +103,7 @@ replace! {
 
     fn [memfd_create](name: *const c_char, flags: c_uint) -> c_int;
     raw syscall!(SYS_memfd_create, name, flags);
-    record MEMFD_CREATE |outcome| [Path::passed(name, outcome), Flags(flags)];
+    record MEMFD_CREATE |outcome| [Path::of_success(name, outcome), Flags(flags)];
 
     fn [timerfd_create](clock: c_int, flags: c_int) -> c_int;
     raw syscall!(SYS_timerfd_create, clock, flags);

@@ -63,7 +63,7 @@ replace! {
 
     fn [rename](from: *const c_char, to: *const c_char) -> c_int;
     raw syscall!(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
-    record RENAME |outcome| [Path::passed(from, outcome), Path::passed(to, outcome)];
+    record RENAME |outcome| [Path::passed(from, outcome), Path::of_success(to, outcome)];
 
     fn [renameat](
         from_dirfd: c_int,
@@ -76,7 +76,7 @@ replace! {
         from_dirfd,
         Path::passed(from, outcome),
         to_dirfd,
-        Path::passed(to, outcome),
+        Path::of_success(to, outcome),
     ];
 
     fn [renameat2](
@@ -91,7 +91,7 @@ replace! {
         from_dirfd,
         Path::passed(from, outcome),
         to_dirfd,
-        Path::passed(to, outcome),
+        Path::of_success(to, outcome),
         Flags(flags),
     ];
 
