@@ -1,12 +1,16 @@
 //! Demangling of Rust and C++ names, with limits against hostile names.
 
-use cpp_demangle::{BorrowedSymbol, DemangleOptions};
+use cpp_demangle::{BorrowedSymbol, DemangleOptions, ParseOptions};
 use std::fmt::{self, Write};
 
 /// Maximum size in bytes of a name that is demangled.
 const MANGLED_BYTES_MAX: usize = 4096;
 /// Maximum size in bytes of a demangled name. A short name may stand for gigabytes.
 const DEMANGLED_BYTES_MAX: usize = 16 << 10;
+/// Maximum depth of recursion of the parser for C++. The parser tries alternatives at each level,
+/// so its work for an invalid name is exponential in the depth. Of 375,000 names in 400 libraries
+/// and programs, 99.1 % are less deep.
+const CPP_DEPTH_MAX: u32 = 48;
 
 /// Demangled name of a function.
 #[derive(Debug, PartialEq, Eq)]
@@ -39,7 +43,8 @@ pub(super) fn demangle(name: &str) -> Option<Demangled> {
     }
     // Compilers append `.cold`, `.part.0` and the like to names of parts of functions, which the
     // demangler prints as a note.
-    let symbol = BorrowedSymbol::new(name.as_bytes()).ok()?;
+    let options = ParseOptions::default().recursion_limit(CPP_DEPTH_MAX);
+    let symbol = BorrowedSymbol::new_with_options(name.as_bytes(), &options).ok()?;
     let text = |options: DemangleOptions| {
         let mut text = LimitedText::default();
         symbol.structured_demangle(&mut text, &options).ok().map(|()| text.0)
@@ -132,5 +137,17 @@ mod tests {
         }
         assert_eq!(demangle(&nested_cpp(35)), None);
         assert_eq!(demangle(&nested_rust(60)), None);
+    }
+
+    /// The parser's work for an invalid name grows tenfold with each two levels of templates, to
+    /// 59 ms at eight levels with its own limit. Names of six levels are demangled.
+    #[test]
+    fn deep_names_are_refused() {
+        let name = |levels| format!("_Z1f{}i{}", "1aI".repeat(levels), "E".repeat(levels));
+        let demangled = demangle(&name(6)).expect("a name").full;
+        assert_eq!(demangled, "f(a<a<a<a<a<a<int> > > > > >)");
+        for levels in 10..200 {
+            assert_eq!(demangle(&name(levels)), None);
+        }
     }
 }
