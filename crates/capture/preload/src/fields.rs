@@ -93,16 +93,16 @@ impl Path {
     }
 
     /// Returns the path at `start` of a call that has ended like `outcome`, and that may fail with
-    /// any error before the path is read: a second path, for instance. Without success the path is
-    /// recorded as empty.
+    /// almost any error before the path is read: a second path, for instance. The path is recorded
+    /// as empty unless the call succeeded, or found that the path exists.
     ///
     /// # Safety
     ///
     /// `start` is the path argument of that call.
     #[inline(always)]
     pub(crate) unsafe fn of_success(start: *const c_char, outcome: &Outcome) -> Path {
-        let start = if outcome.is_success() { start } else { std::ptr::null() };
-        Path { start, is_long: false }
+        let is_read = outcome.is_success() || outcome.ret == -i64::from(libc::EEXIST);
+        Path { start: if is_read { start } else { std::ptr::null() }, is_long: false }
     }
 }
 
