@@ -8,10 +8,10 @@ use std::path::PathBuf;
 
 /// Show the file and network operations of chosen programs
 ///
-/// Programs are chosen by name, by process id, or as a command to run; programs that they start
-/// are included for the last two. Programs need no changes and no restart. Needs root, or the
-/// capabilities CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN; --preload needs no rights. The list of names
-/// can be changed while it runs: `blkkin io apps`.
+/// Programs are chosen by name, by process id, or as a command to run; programs that they start are
+/// included for the last two. Programs need no changes and no restart. Needs root, or the
+/// capabilities CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN; --preload needs no rights. The list of
+/// names can be changed while it runs: `blkkin io apps`.
 #[derive(clap::Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -79,9 +79,9 @@ pub(crate) struct Args {
     #[arg(last = true, value_name = "COMMAND", id = "run", help_heading = "Programs")]
     pub(super) run: Vec<OsString>,
 
-    /// Record from inside the command, without privileges and at lower cost. Misses static programs,
-    /// direct system calls (Go, io_uring), and calls that the C library makes itself (fopen, fread,
-    /// printf)
+    /// Record from inside the command, without privileges and at lower cost. Misses static
+    /// programs, direct system calls (Go, io_uring), and calls that the C library makes itself
+    /// (fopen, fread, printf)
     #[arg(
         long,
         requires = "run",

@@ -384,9 +384,9 @@ impl Pump {
         Ok(())
     }
 
-    /// Moves the events from the rings to the sinks. Returns true if there were any. Events that are
-    /// recorded meanwhile may stay: a ring that is written faster than it is read must not delay
-    /// the others.
+    /// Moves the events from the rings to the sinks. Returns true if there were any. Events that
+    /// are recorded meanwhile may stay: a ring that is written faster than it is read must not
+    /// delay the others.
     fn drain(&mut self) -> Result<bool, Error> {
         let mut has_events = false;
         for ring in 0..self.recorder.ring_count() {
