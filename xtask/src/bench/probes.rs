@@ -32,7 +32,7 @@ use case::{COUNT, COUNT_QUICK, Case, cases};
 use ftrace::Ftrace;
 use load::Load;
 use perf::{PerfRecord, PerfTrace};
-use recorder::{Bare, Recorder, Setting};
+use recorder::{Bare, Recorder, Workspace};
 use serde_json::json;
 use std::fs;
 use std::path::Path;
@@ -133,8 +133,8 @@ fn measure(
     let output = Output::in_memory("probes")?;
     let recorder = &candidate.recorder;
     let case = numbered.case.fraction(recorder.divisor());
-    let place = Setting { folder: output.0.clone(), load };
-    match recorder.measure(&place, &case) {
+    let workspace = Workspace { folder: output.0.clone(), load };
+    match recorder.measure(&workspace, &case) {
         Ok(run) => candidate.runs[numbered.index].push(run),
         Err(error) if recorder.is_peer() => {
             report.say(format!("{} is not measured: {error}", recorder.name()));

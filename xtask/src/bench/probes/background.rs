@@ -14,7 +14,11 @@ use std::time::{Duration, Instant};
 const START_MAX: Duration = Duration::from_secs(60);
 
 /// Time that a recorder has to write the rest of its output and to end.
-const END_MAX: Duration = Duration::from_secs(600);
+const END_MAX: Duration = Duration::from_secs(120);
+
+/// Processor time below which a recorder counts as idle, in an interval of `IDLE_FOR`.
+const IDLE_SECONDS_MAX: f64 = 0.005;
+const IDLE_FOR: Duration = Duration::from_millis(250);
 
 /// Interval between two checks of a process.
 const CHECK_INTERVAL: Duration = Duration::from_millis(10);
@@ -75,6 +79,23 @@ impl Background {
             std::thread::sleep(CHECK_INTERVAL);
         }
         Ok(())
+    }
+
+    /// Waits until the recorder has emptied its buffers and is idle.
+    pub(super) fn wait_until_idle(&self) -> Result<(), String> {
+        let start = Instant::now();
+        let mut before = Process(self.id()).run_seconds()?;
+        loop {
+            std::thread::sleep(IDLE_FOR);
+            let now = Process(self.id()).run_seconds()?;
+            if now - before <= IDLE_SECONDS_MAX {
+                return Ok(());
+            }
+            if start.elapsed() > END_MAX {
+                return Err(format!("the recorder does not become idle: {}", self.log().trim()));
+            }
+            before = now;
+        }
     }
 
     /// Ends the recorder as Ctrl-C does, and waits until its output is complete.
@@ -149,6 +170,18 @@ mod tests {
         assert_eq!(count(&["open(", "close("]), Ok(1));
         assert_eq!(count(&["write"]), Ok(0));
         assert!(count_lines(&scratch.0.join("none"), &["a".to_owned()]).is_err());
+    }
+
+    /// A recorder that sleeps is idle.
+    #[test]
+    fn idle_recorders_are_noticed() {
+        let scratch = Scratch::new("idle");
+        let output = scratch.0.join("output");
+        let start = Instant::now();
+        let mut command = Command::new("sleep");
+        let background = Background::start(command.arg("60"), &output).expect("started");
+        background.wait_until_idle().expect("idle");
+        assert!(start.elapsed() >= IDLE_FOR);
     }
 
     /// A process is interrupted, and its usage and messages are known.

@@ -4,7 +4,7 @@
 use super::background::{Background, Ending, count_lines};
 use super::case::Case;
 use super::load::NAME;
-use super::recorder::{Recorder, Run, Setting};
+use super::recorder::{Recorder, Run, Workspace};
 use crate::bench::blkkin::count;
 use crate::tools::at;
 use std::fs;
@@ -80,8 +80,8 @@ impl Recorder for Blkkin {
         false
     }
 
-    fn measure(&self, place: &Setting<'_>, case: &Case) -> Result<Run, String> {
-        let (trace, output) = (place.folder.join("trace"), place.folder.join("blkkin.out"));
+    fn measure(&self, workspace: &Workspace<'_>, case: &Case) -> Result<Run, String> {
+        let (trace, output) = (workspace.folder.join("trace"), workspace.folder.join("blkkin.out"));
         match fs::remove_dir_all(&trace) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(at(&trace)(error));
@@ -98,7 +98,7 @@ impl Recorder for Blkkin {
         let mut background = Background::start(&mut command, &output)?;
         let id = background.id();
         background.wait_until(|| self.has_started(id))?;
-        let cost = place.load.run(case)?;
+        let cost = workspace.load.run(case)?;
         let Ending { code, usage, log } = background.interrupt()?;
         if !code.is_some_and(|code| CODES.contains(&code)) {
             return Err(format!("`blkkin io` failed: {}", log.trim()));

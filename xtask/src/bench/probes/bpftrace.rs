@@ -4,14 +4,13 @@
 use super::background::{Background, count_lines};
 use super::case::{Call, Case, SystemCall};
 use super::load::NAME;
-use super::recorder::{Recorder, Run, Setting};
+use super::recorder::{Recorder, Run, Workspace};
 use super::tracefs;
 use crate::tools::at;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 pub(super) const PROGRAM: &str = "bpftrace";
 pub(super) const PRINTING: &str = "bpftrace, printing";
@@ -19,9 +18,6 @@ const COUNTING: &str = "bpftrace, counting";
 
 /// Pages of each processor's buffer: 4 MiB, as in `blkkin io`.
 const BUFFER_PAGES: &str = "1024";
-
-/// Time that bpftrace has to empty its buffers before it is ended.
-const SETTLE_TIME: Duration = Duration::from_millis(500);
 
 /// bpftrace with one of two scripts.
 pub(super) struct Bpftrace {
@@ -34,9 +30,10 @@ impl Recorder for Bpftrace {
         if self.is_printing { PRINTING } else { COUNTING }
     }
 
-    fn measure(&self, place: &Setting<'_>, case: &Case) -> Result<Run, String> {
-        let ready = place.folder.join("bpftrace.ready");
-        let (script, output) = (place.folder.join("script.bt"), place.folder.join("bpftrace.out"));
+    fn measure(&self, workspace: &Workspace<'_>, case: &Case) -> Result<Run, String> {
+        let ready = workspace.folder.join("bpftrace.ready");
+        let (script, output) =
+            (workspace.folder.join("script.bt"), workspace.folder.join("bpftrace.out"));
         let _ = fs::remove_file(&ready);
         let body = if self.is_printing { printing(case.call) } else { counting(case.call) };
         fs::write(&script, begin(&ready) + &body).map_err(at(&script))?;
@@ -44,8 +41,9 @@ impl Recorder for Bpftrace {
         let mut command = command(&["--unsafe", "-B", "full"]);
         let mut background = Background::start(command.arg(&script), &output)?;
         background.wait_until(|| ready.exists())?;
-        let cost = place.load.run(case)?;
-        std::thread::sleep(SETTLE_TIME);
+        let cost = workspace.load.run(case)?;
+        // A signal that bpftrace 0.17 receives while it prints ends it only at the next event.
+        background.wait_until_idle()?;
         let ending = background.interrupt()?;
         if ending.code != Some(0) {
             return Err(format!("bpftrace failed: {}", ending.log.trim()));
@@ -148,9 +146,9 @@ mod tests {
 
     #[test]
     fn output_is_parsed() {
-        let output = "Attaching 2 probes...\n\n\n@count[sh]: 3\n@count[calls]: 2000000\n";
+        let output = "Attaching 2 probes...\n\n\n@count[sh]: 3\n@count[bench-calls]: 2000000\n";
         assert_eq!(counted(output), Some(2_000_000));
-        assert_eq!(counted("@count[calls-2]: 7\n"), None);
+        assert_eq!(counted("@count[bench-calls-2]: 7\n"), None);
         assert_eq!(lost("Lost 12 events\nLost 3 events\n"), 15);
         assert_eq!(lost("WARNING: Lost 1 event\n"), 1);
         assert_eq!(lost("Lost events\n"), 0);
@@ -158,9 +156,9 @@ mod tests {
 
     #[test]
     fn script_prints_all_fields() {
-        let expected = "tracepoint:syscalls:sys_enter_read /comm == \"calls\"/ { \
+        let expected = "tracepoint:syscalls:sys_enter_read /comm == \"bench-calls\"/ { \
              @read[tid] = (nsecs, args->fd, args->count); }\n\
-             tracepoint:syscalls:sys_exit_read /comm == \"calls\"/ { $entry = @read[tid]; \
+             tracepoint:syscalls:sys_exit_read /comm == \"bench-calls\"/ { $entry = @read[tid]; \
              printf(\"event %s %d %d read fd=%d count=%d ret=%d ns=%d\\n\", comm, pid, tid, \
              $entry.1, $entry.2, args->ret, nsecs - $entry.0); delete(@read[tid]); }\n";
         assert_eq!(printing(&READ), expected);

@@ -1,22 +1,33 @@
-//! The kernel's own trace buffer as a recorder: an instance in tracefs, and a process for each
+//! The kernel's own trace buffer as a recorder: an instance in tracefs, and a thread for each
 //! processor that copies its binary pages to a file. Start at [`Ftrace`].
 
 use super::case::Case;
 use super::load::NAME;
-use super::recorder::{Recorder, Run, Setting};
+use super::recorder::{Recorder, Run, Workspace};
 use super::tracefs::Mount;
-use crate::process::end;
 use crate::tools::at;
 use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// Size of each processor's buffer in KiB, as in `blkkin io`.
 const BUFFER_SIZE_KIB: &str = "4096";
 
-/// Time that the copying processes have to empty the buffers before they are ended.
-const SETTLE_TIME: Duration = Duration::from_millis(500);
+/// Time that the copying threads have to empty the buffers before they are ended, and the
+/// interval between two checks.
+const SETTLE_TIME_MAX: Duration = Duration::from_secs(20);
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Pause of a copying thread after it has emptied its buffer.
+const COPY_INTERVAL: Duration = Duration::from_millis(1);
+
+/// Maximum size of one read from a buffer, in bytes.
+const READ_SIZE: usize = 64 << 10;
 
 /// A mounted tracefs for recording.
 pub(super) struct Ftrace {
@@ -35,7 +46,7 @@ impl Recorder for Ftrace {
         "ftrace's buffer"
     }
 
-    fn measure(&self, place: &Setting<'_>, case: &Case) -> Result<Run, String> {
+    fn measure(&self, workspace: &Workspace<'_>, case: &Case) -> Result<Run, String> {
         let instance = Instance::new(&self.mount.path)?;
         instance.write("buffer_size_kb", BUFFER_SIZE_KIB)?;
         for call in case.call.system_calls {
@@ -46,23 +57,17 @@ impl Recorder for Ftrace {
             }
         }
         let processors = instance.processors()?;
-        let copies = processors.iter().enumerate().map(|(index, processor)| {
-            let output = place.folder.join(format!("ftrace-{index}.raw"));
-            Copy::start(&processor.join("trace_pipe_raw"), &output)
-        });
-        let copies: Vec<Copy> = copies.collect::<Result<_, _>>()?;
-        let cost = place.load.run(case)?;
-        std::thread::sleep(SETTLE_TIME);
-        drop(copies);
-        let mut sum = Stats::default();
-        for processor in processors {
-            let path = processor.join("stats");
-            let stats = Stats::parse(&fs::read_to_string(&path).map_err(at(&path))?);
-            sum.read += stats.read;
-            sum.lost += stats.lost;
+        let copies = Copies::start(&processors, &workspace.folder)?;
+        let cost = workspace.load.run(case)?;
+        let start = Instant::now();
+        let mut stats = Stats::of(&processors)?;
+        while stats.unread > 0 && start.elapsed() < SETTLE_TIME_MAX {
+            std::thread::sleep(CHECK_INTERVAL);
+            stats = Stats::of(&processors)?;
         }
+        copies.finish()?;
         // Each system call has two events.
-        let (delivered, lost) = (Some(sum.read / 2), Some(sum.lost / 2));
+        let (delivered, lost) = (Some(stats.read / 2), Some(stats.lost / 2));
         Ok(Run { delivered, lost, ..Run::bare(cost, case) })
     }
 }
@@ -97,30 +102,70 @@ impl Drop for Instance {
     }
 }
 
-/// A process that copies a processor's buffer to a file, ended on drop.
-struct Copy(Child);
+/// Threads that copy the processors' buffers to files, ended on drop.
+struct Copies {
+    is_stopping: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<io::Result<()>>>,
+}
 
-impl Copy {
-    fn start(pipe: &Path, output: &Path) -> Result<Copy, String> {
-        let child = Command::new("cat")
-            .arg(pipe)
-            .stdin(Stdio::null())
-            .stdout(File::create(output).map_err(at(output))?)
-            .spawn()
-            .map_err(|error| format!("cannot start cat: {error}"))?;
-        Ok(Copy(child))
+impl Copies {
+    fn start(processors: &[PathBuf], folder: &Path) -> Result<Copies, String> {
+        let is_stopping = Arc::new(AtomicBool::new(false));
+        let mut copies = Copies { is_stopping: is_stopping.clone(), threads: Vec::new() };
+        for (index, processor) in processors.iter().enumerate() {
+            let (pipe, output) =
+                (processor.join("trace_pipe_raw"), folder.join(format!("ftrace-{index}.raw")));
+            let from = File::options()
+                .read(true)
+                .custom_flags(nix::libc::O_NONBLOCK)
+                .open(&pipe)
+                .map_err(at(&pipe))?;
+            let to = File::create(&output).map_err(at(&output))?;
+            let is_stopping = is_stopping.clone();
+            copies.threads.push(std::thread::spawn(move || copy(from, to, &is_stopping)));
+        }
+        Ok(copies)
+    }
+
+    fn finish(mut self) -> Result<(), String> {
+        self.is_stopping.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let done = thread.join().map_err(|_| "a copying thread has failed")?;
+            done.map_err(|error| format!("trace_pipe_raw: {error}"))?;
+        }
+        Ok(())
     }
 }
 
-impl Drop for Copy {
+impl Drop for Copies {
     fn drop(&mut self) {
-        end(&mut self.0);
+        // The instance can be removed only if its files are closed.
+        self.is_stopping.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
     }
 }
 
-/// Counters of a processor's buffer.
+/// Copies a buffer's pages until it is empty after `is_stopping` was set. The end of the file means
+/// nothing: the kernel also reports it for a buffer that is empty for a moment.
+fn copy(mut from: File, mut to: File, is_stopping: &AtomicBool) -> io::Result<()> {
+    let mut buffer = vec![0; READ_SIZE];
+    loop {
+        match from.read(&mut buffer) {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
+            Ok(size @ 1..) => to.write_all(&buffer[..size])?,
+            _ if is_stopping.load(Ordering::Relaxed) => return Ok(()),
+            _ => std::thread::sleep(COPY_INTERVAL),
+        }
+    }
+}
+
+/// Counters of the processors' buffers.
 #[derive(Debug, Default, PartialEq)]
 struct Stats {
+    /// Number of events in the buffer.
+    unread: u64,
     /// Number of events that were copied.
     read: u64,
     /// Number of events that were overwritten or not recorded.
@@ -128,13 +173,26 @@ struct Stats {
 }
 
 impl Stats {
+    /// Returns the sums over all processors.
+    fn of(processors: &[PathBuf]) -> Result<Stats, String> {
+        let mut sum = Stats::default();
+        for processor in processors {
+            let path = processor.join("stats");
+            let stats = Stats::parse(&fs::read_to_string(&path).map_err(at(&path))?);
+            sum.unread += stats.unread;
+            sum.read += stats.read;
+            sum.lost += stats.lost;
+        }
+        Ok(sum)
+    }
+
     fn parse(text: &str) -> Stats {
         let number = |name: &str| {
             let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
             line.and_then(|line| line.trim().parse().ok()).unwrap_or(0)
         };
         let lost: u64 = ["overrun", "commit overrun", "dropped events"].map(number).iter().sum();
-        Stats { read: number("read events"), lost }
+        Stats { unread: number("entries"), read: number("read events"), lost }
     }
 }
 
@@ -144,10 +202,10 @@ mod tests {
 
     #[test]
     fn counters_are_parsed() {
-        let text = "entries: 0\noverrun: 5\ncommit overrun: 1\nbytes: 0\n\
+        let text = "entries: 7\noverrun: 5\ncommit overrun: 1\nbytes: 0\n\
                     oldest event ts:  4475.605599\nnow ts:  4477.625084\n\
                     dropped events: 2\nread events: 6006\n";
-        assert_eq!(Stats::parse(text), Stats { read: 6006, lost: 8 });
+        assert_eq!(Stats::parse(text), Stats { unread: 7, read: 6006, lost: 8 });
         assert_eq!(Stats::parse("x"), Stats::default());
     }
 }

@@ -7,8 +7,8 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Name of the load's process, by which recorders choose it.
-pub(super) const NAME: &str = "calls";
+/// Name of the load's process, by which recorders choose it. Programs of tests have other names.
+pub(super) const NAME: &str = "bench-calls";
 
 /// The compiled load program.
 pub(super) struct Load {

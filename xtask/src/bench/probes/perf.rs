@@ -4,8 +4,9 @@
 use super::background::count_lines;
 use super::case::Case;
 use super::load::NAME;
-use super::recorder::{Recorder, Run, Setting};
+use super::recorder::{Recorder, Run, Workspace};
 use super::tracefs;
+use std::path::Path;
 use std::process::Command;
 
 pub(super) const PROGRAM: &str = "perf";
@@ -28,14 +29,18 @@ impl Recorder for PerfTrace {
         20
     }
 
-    fn measure(&self, place: &Setting<'_>, case: &Case) -> Result<Run, String> {
-        let output = place.folder.join("perf.out");
+    fn measure(&self, workspace: &Workspace<'_>, case: &Case) -> Result<Run, String> {
+        let output = workspace.folder.join("perf.out");
         let names: Vec<&str> = case.call.system_calls.iter().map(|call| call.name).collect();
         let mut perf = tracefs::command(PROGRAM);
         perf.args(["trace", "-m", BUFFER_SIZE, "-e", &names.join(","), "-o"]);
         perf.arg(&output);
-        let (cost, _) = place.load.run_below(Some(perf), case)?;
-        let delivered = count_lines(&output, &call_texts(case))?;
+        let (cost, _) = workspace.load.run_below(Some(perf), case)?;
+        // An interrupted call has two lines.
+        let continued: Vec<String> =
+            names.iter().map(|name| format!("[continued]: {name}(")).collect();
+        let lines = count_lines(&output, &call_texts(case))?;
+        let delivered = lines.saturating_sub(count_lines(&output, &continued)?);
         let lost = lost_lines(&output)?;
         let (delivered, lost) = (Some(delivered), Some(lost));
         Ok(Run { delivered, lost, ..Run::bare(cost, case) })
@@ -47,8 +52,8 @@ impl Recorder for PerfRecord {
         "perf record -a"
     }
 
-    fn measure(&self, place: &Setting<'_>, case: &Case) -> Result<Run, String> {
-        let output = place.folder.join("perf.data");
+    fn measure(&self, workspace: &Workspace<'_>, case: &Case) -> Result<Run, String> {
+        let output = workspace.folder.join("perf.data");
         let mut perf = tracefs::command(PROGRAM);
         perf.args(["record", "-a", "-m", BUFFER_SIZE]);
         for call in case.call.system_calls {
@@ -58,7 +63,7 @@ impl Recorder for PerfRecord {
             }
         }
         perf.arg("-o").arg(&output).arg("--");
-        let (cost, log) = place.load.run_below(Some(perf), case)?;
+        let (cost, log) = workspace.load.run_below(Some(perf), case)?;
         let samples = samples(&log).ok_or_else(|| format!("perf record printed `{log}`"))?;
         let (delivered, lost) = (Some(samples / 2), Some(lost_samples(&log) / 2));
         Ok(Run { delivered, lost, ..Run::bare(cost, case) })
@@ -71,7 +76,7 @@ pub(super) fn call_texts(case: &Case) -> Vec<String> {
 }
 
 /// Returns the number of lost events that `perf trace` has printed.
-fn lost_lines(output: &std::path::Path) -> Result<u64, String> {
+fn lost_lines(output: &Path) -> Result<u64, String> {
     let grep = Command::new("grep").args(["--text", "LOST "]).arg(output).output();
     let output = grep.map_err(|error| format!("cannot start grep: {error}"))?;
     Ok(lost_events(&String::from_utf8_lossy(&output.stdout)))

@@ -21,11 +21,11 @@ pub(super) trait Recorder {
     }
 
     /// Runs the load once while recording.
-    fn measure(&self, place: &Setting<'_>, case: &Case) -> Result<Run, String>;
+    fn measure(&self, workspace: &Workspace<'_>, case: &Case) -> Result<Run, String>;
 }
 
 /// Programs and folders of a measurement.
-pub(super) struct Setting<'a> {
+pub(super) struct Workspace<'a> {
     /// Folder for the files of one run, in memory.
     pub(super) folder: PathBuf,
     pub(super) load: &'a Load,
@@ -63,8 +63,8 @@ impl Recorder for Bare {
         false
     }
 
-    fn measure(&self, place: &Setting<'_>, case: &Case) -> Result<Run, String> {
-        Ok(Run::bare(place.load.run(case)?, case))
+    fn measure(&self, workspace: &Workspace<'_>, case: &Case) -> Result<Run, String> {
+        Ok(Run::bare(workspace.load.run(case)?, case))
     }
 }
 

@@ -4,7 +4,7 @@
 use super::background::count_lines;
 use super::case::Case;
 use super::perf::call_texts;
-use super::recorder::{Recorder, Run, Setting};
+use super::recorder::{Recorder, Run, Workspace};
 use std::process::Command;
 
 pub(super) const PROGRAM: &str = "strace";
@@ -21,13 +21,13 @@ impl Recorder for Strace {
         100
     }
 
-    fn measure(&self, place: &Setting<'_>, case: &Case) -> Result<Run, String> {
-        let output = place.folder.join("strace.out");
+    fn measure(&self, workspace: &Workspace<'_>, case: &Case) -> Result<Run, String> {
+        let output = workspace.folder.join("strace.out");
         let names: Vec<&str> = case.call.system_calls.iter().map(|call| call.name).collect();
         let mut strace = Command::new(PROGRAM);
         strace.args(["-f", "-qq", "-T", "-e", &format!("trace={}", names.join(",")), "-o"]);
         strace.arg(&output);
-        let (cost, _) = place.load.run_below(Some(strace), case)?;
+        let (cost, _) = workspace.load.run_below(Some(strace), case)?;
         let delivered = count_lines(&output, &call_texts(case))?;
         Ok(Run { delivered: Some(delivered), lost: Some(0), ..Run::bare(cost, case) })
     }
