@@ -482,7 +482,7 @@ fn initial_state() {
     check(
         "1 1 process:exec name=new
          2 1 open filename=/told ret=4
-         3 9 state:process of_pid=1 parent=0 name=old cwd=/work
+         3 9 state:process of_pid=1 parent=0 name=old cwd=/data
          4 9 state:file of_pid=1 fd=3 path=pipe:[5]
          5 9 state:file of_pid=1 fd=4 path=/stale
          6 9 state:file of_pid=1 fd=-1 path=/bad
@@ -494,7 +494,7 @@ fn initial_state() {
         "2+0 new[1] open 4 /told = 4
          1+7 old[1] read 3 pipe:[5] 1 /1 = 1
          9+0 old[1] read 4 /stale 1 /1 = 1
-         10+0 old[1] open /work/x = -2
+         10+0 old[1] open /data/x = -2
          11+0 other[2] read 0 1 /1 = 1",
     );
 }
@@ -681,7 +681,7 @@ fn later_state_is_certain_again() {
          4 1 connect fd=5 uservaddr=0200005001020304
          5 1 read fd=3 ret=1
          lost
-         10 9 state:process of_pid=1 name=app cwd=/work
+         10 9 state:process of_pid=1 name=app cwd=/data
          11 9 state:file of_pid=1 fd=3 path=/a
          12 9 state:file of_pid=1 fd=4 path=/other
          13 1 open filename=x ret=-2
@@ -698,7 +698,7 @@ fn later_state_is_certain_again() {
          2+0 [1] open 4 /b = 4
          4+0 [1] connect 5 1.2.3.4:80 = 0
          5+0 [1] read 3 /a 1 /0 ~0 = 1
-         13+0 app[1] open /work/x = -2
+         13+0 app[1] open /data/x = -2
          14+0 app[1] read 3 /a 1 /0 = 1
          15+0 app[1] seek:lseek 3 /a @100 = 100
          16+0 app[1] read 3 /a 1 /0 ~100 = 1

@@ -83,18 +83,20 @@ mod tests {
             "/usr/lib/debug/bin/ls.debug",
         ];
         assert_eq!(paths, expected.map(PathBuf::from));
-        let path = Path::new("/proc/12/root/bin/ls");
-        let paths = candidates(path, Some("ls.debug".into()), &[0xab, 1]);
+        // In a container.
+        let root = "/proc/12/root";
+        let path = PathBuf::from(format!("{root}/bin/ls"));
+        let paths = candidates(&path, Some("ls.debug".into()), &[0xab, 1]);
         let expected = [
-            "/proc/12/root/usr/lib/debug/.build-id/ab/01.debug",
-            "/usr/lib/debug/.build-id/ab/01.debug",
-            "/proc/12/root/bin/ls.debug",
-            "/proc/12/root/bin/.debug/ls.debug",
-            "/proc/12/root/usr/lib/debug/bin/ls.debug",
-            "/usr/lib/debug/proc/12/root/bin/ls.debug",
+            format!("{root}/usr/lib/debug/.build-id/ab/01.debug"),
+            "/usr/lib/debug/.build-id/ab/01.debug".to_owned(),
+            format!("{root}/bin/ls.debug"),
+            format!("{root}/bin/.debug/ls.debug"),
+            format!("{root}/usr/lib/debug/bin/ls.debug"),
+            format!("/usr/lib/debug{root}/bin/ls.debug"),
         ];
         assert_eq!(paths, expected.map(PathBuf::from));
         assert_eq!(container_root(Path::new("/proc/12/exe")), None);
-        assert_eq!(container_root(Path::new("/proc/12/root")), None);
+        assert_eq!(container_root(Path::new(root)), None);
     }
 }
