@@ -1,8 +1,9 @@
 //! Event types of system calls: how each argument is recorded, by its name and type in the kernel's
 //! own description.
 
+use crate::event_type::{Integer, event_type};
 use crate::tracefs::{Argument, SystemCall};
-use blkkin_control::{EventType, Field, FieldKind, Level, Scalar, Width};
+use blkkin_control::{EventType, FieldKind};
 
 /// Maximum size of a path in an event, in bytes with its NUL: the kernel's own limit.
 pub(crate) const PATH_SIZE_MAX: usize = 4096;
@@ -43,7 +44,7 @@ const DESCRIPTOR_PAIRS: [&str; 2] = ["fildes", "usockvec"];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ArgumentKind {
     /// Low bytes of the register.
-    Integer { bytes: usize, is_signed: bool, is_hex: bool },
+    Integer(Integer),
     /// String that the kernel reads.
     Path,
     /// Address of a socket that the program passes; the size is in the register of the argument
@@ -76,7 +77,7 @@ impl ArgumentKind {
             return ArgumentKind::ReturnedDescriptors;
         }
         if type_text.contains('*') {
-            return ArgumentKind::Integer { bytes: 8, is_signed: false, is_hex: true };
+            return ArgumentKind::Integer(Integer::pointer());
         }
         let (bytes, is_signed) = match type_text.trim_start_matches("const ") {
             // Descriptors are signed, so that -1 and `AT_FDCWD` are seen as such.
@@ -95,13 +96,13 @@ impl ArgumentKind {
             "long" | "off_t" | "loff_t" | "ssize_t" | "s64" | "__s64" => (8, true),
             _ => (8, false),
         };
-        ArgumentKind::Integer { bytes, is_signed, is_hex: name.ends_with("flags") }
+        ArgumentKind::Integer(Integer { bytes, is_signed, is_hex: name.ends_with("flags") })
     }
 
     /// Returns the maximum size of the argument in an event, in bytes.
     fn size_max(self) -> usize {
         match self {
-            ArgumentKind::Integer { bytes, .. } => bytes,
+            ArgumentKind::Integer(integer) => integer.bytes,
             ArgumentKind::Path => PATH_SIZE_MAX,
             ArgumentKind::SocketAddress { .. } | ArgumentKind::ReturnedSocketAddress { .. } => {
                 4 + ADDRESS_SIZE_MAX
@@ -112,21 +113,12 @@ impl ArgumentKind {
 
     fn field(self) -> FieldKind {
         match self {
-            ArgumentKind::Integer { bytes, is_signed, is_hex: hex } => {
-                let width = if bytes == 4 { Width::Bits32 } else { Width::Bits64 };
-                match is_signed {
-                    true => FieldKind::Signed { width, hex },
-                    false => FieldKind::Unsigned { width, hex },
-                }
-            }
+            ArgumentKind::Integer(integer) => integer.field(),
             ArgumentKind::Path => FieldKind::String,
             ArgumentKind::SocketAddress { .. } | ArgumentKind::ReturnedSocketAddress { .. } => {
                 FieldKind::Bytes
             }
-            ArgumentKind::ReturnedDescriptors => {
-                let of = Scalar::Signed { width: Width::Bits32, hex: false };
-                FieldKind::Array { of, count: 2 }
-            }
+            ArgumentKind::ReturnedDescriptors => Integer::signed(4).array(2),
         }
     }
 }
@@ -160,21 +152,10 @@ impl CallType {
 
     /// Returns the description of the call's events.
     pub(crate) fn event_type(&self) -> EventType {
-        let field = |name: &str, kind: FieldKind| Field { name: name.to_owned(), kind };
-        let arguments = self.arguments.iter().map(|(name, kind)| field(name, kind.field()));
-        let number = |is_signed: bool| match is_signed {
-            true => FieldKind::Signed { width: Width::Bits64, hex: false },
-            false => FieldKind::Unsigned { width: Width::Bits64, hex: false },
-        };
-        let results = [field("ret", number(true)), field("duration", number(false))];
-        EventType {
-            index: self.id.into(),
-            name: format!("syscall:{}", self.name),
-            level: Level::Info,
-            file: String::new(),
-            line: 0,
-            fields: arguments.chain(results).collect(),
-        }
+        let arguments = self.arguments.iter().map(|(name, kind)| (&**name, kind.field()));
+        let results =
+            [("ret", Integer::signed(8).field()), ("duration", Integer::unsigned(8).field())];
+        event_type(self.id, format!("syscall:{}", self.name), arguments.chain(results))
     }
 }
 
@@ -195,7 +176,7 @@ mod tests {
     }
 
     fn integer(bytes: usize, is_signed: bool, is_hex: bool) -> ArgumentKind {
-        ArgumentKind::Integer { bytes, is_signed, is_hex }
+        ArgumentKind::Integer(Integer { bytes, is_signed, is_hex })
     }
 
     #[test]

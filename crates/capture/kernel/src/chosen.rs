@@ -58,44 +58,43 @@ impl ChosenProcesses {
         Ok(ChosenProcesses { bits, memory, names, named: BTreeSet::new() })
     }
 
-    /// Returns the chosen names.
-    pub fn names(&self) -> impl Iterator<Item = &[u8; NAME_SIZE]> {
-        self.named.iter()
-    }
-
-    /// Chooses all processes, present and future, whose program has one of `names`, and no others
-    /// by name. Returns the ids of present processes that were not chosen before.
+    /// Chooses all processes, present and future, whose program has one of `names`. Processes that
+    /// have another of the names so far are no longer chosen by name; one that has renamed itself
+    /// stays chosen until its next `exec`. Returns the ids of present processes that were not
+    /// chosen before.
     pub fn set_names(&mut self, names: BTreeSet<[u8; NAME_SIZE]>) -> io::Result<Vec<u32>> {
         if names.len() > NAMES_MAX {
             let message = format!("at most {NAMES_MAX} names of programs can be chosen");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
-        for name in self.named.difference(&names) {
+        let removed: BTreeSet<_> = self.named.difference(&names).copied().collect();
+        for name in &removed {
             self.names.remove(name)?;
         }
         for name in names.difference(&self.named) {
             self.names.insert(name, &[1])?;
         }
         self.named = names;
-        // Programs that start meanwhile are chosen in the kernel, by the names above. A program
-        // that is replaced between the reading of its name and the change of its bit is rare, and
-        // its bit is corrected by its next `exec`.
+        // Programs that start meanwhile are chosen in the kernel, by the names above.
         let mut added = Vec::new();
         for pid in processes()? {
-            let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
-            let name = String::from_utf8_lossy(&name);
-            let is_named = self.named.contains(&kernel_name(name.trim_end_matches('\n')));
-            if is_named && !self.has(pid) {
-                added.push(pid);
+            if removed.contains(&name_of(pid)) {
+                self.set_bit(pid, NAMED, false);
             }
-            self.set_bit(pid, NAMED, is_named);
+            // Read after the bit was cleared: the process may have executed another program.
+            if self.named.contains(&name_of(pid)) {
+                if !self.has(pid) {
+                    added.push(pid);
+                }
+                self.set_bit(pid, NAMED, true);
+            }
         }
         Ok(added)
     }
 
-    /// Follows a process and the descendants that it will have, or stops following the process.
-    pub fn follow(&self, pid: u32, is_followed: bool) {
-        self.set_bit(pid, FOLLOWED, is_followed);
+    /// Follows a process, with the descendants that it will have.
+    pub fn follow(&self, pid: u32) {
+        self.set_bit(pid, FOLLOWED, true);
     }
 
     /// Returns true if the process is chosen now.
@@ -127,6 +126,12 @@ impl ChosenProcesses {
             names: self.names.as_fd().as_raw_fd(),
         }
     }
+}
+
+/// Returns the name of a process; empty if it has ended.
+fn name_of(pid: u32) -> [u8; NAME_SIZE] {
+    let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+    kernel_name(String::from_utf8_lossy(&name).trim_end_matches('\n'))
 }
 
 /// Returns the ids of all processes.

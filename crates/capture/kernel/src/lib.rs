@@ -15,7 +15,9 @@ mod btf;
 mod call_type;
 mod chosen;
 mod error;
+mod event_code;
 mod event_format;
+mod event_type;
 mod frame;
 mod process_code;
 mod program;
@@ -25,7 +27,7 @@ mod recorder;
 mod ring_code;
 pub mod state;
 mod syscall_code;
-pub mod system_calls;
+mod system_calls;
 mod tracefs;
 
 pub use btf::{Btf, BtfError, FieldPlace, Function, Parameter, RawTracepoint};

@@ -2,7 +2,8 @@
 //! that the tracing file system shows.
 
 use crate::event_format::{EventFormat, FieldKind as Form, FormatField};
-use blkkin_control::{EventType, Field, FieldKind, Level, Scalar, Width};
+use crate::event_type::{Integer, event_type};
+use blkkin_control::{EventType, FieldKind};
 
 /// Maximum size of a text in an event, in bytes with its NUL.
 pub(crate) const TEXT_SIZE_MAX: usize = 4096;
@@ -16,19 +17,14 @@ const HIDDEN_SIZE: u32 = 8;
 /// Way in which a field of a record is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RecordKind {
-    Integer {
-        bytes: usize,
-        is_signed: bool,
-        is_hex: bool,
-    },
+    Integer(Integer),
     /// Text in an array of this size.
     Text {
         size: usize,
     },
     /// Array of integers, or the bytes of a structure.
     Array {
-        element: usize,
-        is_signed: bool,
+        element: Integer,
         count: usize,
     },
     /// Text whose offset and size are in the field. `base` is the position in the record from which
@@ -62,17 +58,19 @@ impl RecordKind {
             Form::Plain if matches!(size, 1 | 2 | 4 | 8) && is_aligned(size) => {
                 let is_hex = field.type_text.contains('*');
                 let is_signed = field.is_signed && !is_hex;
-                return Some(RecordKind::Integer { bytes: size, is_signed, is_hex });
+                return Some(RecordKind::Integer(Integer { bytes: size, is_signed, is_hex }));
             }
             Form::Plain | Form::Array(_) => {
                 let count = if let Form::Array(count) = field.kind { count as usize } else { 0 };
                 let element = size
                     .checked_div(count)
                     .filter(|element| matches!(element, 1 | 2 | 4 | 8) && element * count == size);
-                let (element, count) = element.map_or((1, size), |element| (element, count));
-                let is_signed = field.is_signed;
+                let (bytes, count) = element.map_or((1, size), |element| (element, count));
+                // The bytes of a structure are shown in hexadecimal, as all single bytes are.
+                let is_hex = bytes == 1;
+                let element = Integer { bytes, is_signed: field.is_signed && !is_hex, is_hex };
                 let is_recorded = (1..=ARRAY_SIZE_MAX).contains(&size);
-                return is_recorded.then_some(RecordKind::Array { element, is_signed, count });
+                return is_recorded.then_some(RecordKind::Array { element, count });
             }
         };
         is_aligned(4).then_some(match is_text {
@@ -83,9 +81,9 @@ impl RecordKind {
 
     fn size_max(self) -> usize {
         match self {
-            RecordKind::Integer { bytes, .. } => bytes,
+            RecordKind::Integer(integer) => integer.bytes,
             RecordKind::Text { size } => size,
-            RecordKind::Array { element, count, .. } => element * count,
+            RecordKind::Array { element, count } => element.bytes * count,
             RecordKind::DynamicText { .. } => TEXT_SIZE_MAX,
             RecordKind::DynamicBytes { .. } => 4 + BYTES_SIZE_MAX,
         }
@@ -93,33 +91,11 @@ impl RecordKind {
 
     fn field(self) -> FieldKind {
         match self {
-            RecordKind::Integer { bytes, is_signed, is_hex: hex } => {
-                let width = width(bytes);
-                match is_signed {
-                    true => FieldKind::Signed { width, hex },
-                    false => FieldKind::Unsigned { width, hex },
-                }
-            }
+            RecordKind::Integer(integer) => integer.field(),
             RecordKind::Text { .. } | RecordKind::DynamicText { .. } => FieldKind::String,
-            RecordKind::Array { element, is_signed, count } => {
-                let (width, hex) = (width(element), element == 1);
-                let of = match is_signed && !hex {
-                    true => Scalar::Signed { width, hex },
-                    false => Scalar::Unsigned { width, hex },
-                };
-                FieldKind::Array { of, count: count as u32 }
-            }
+            RecordKind::Array { element, count } => element.array(count),
             RecordKind::DynamicBytes { .. } => FieldKind::Bytes,
         }
-    }
-}
-
-fn width(bytes: usize) -> Width {
-    match bytes {
-        1 => Width::Bits8,
-        2 => Width::Bits16,
-        4 => Width::Bits32,
-        _ => Width::Bits64,
     }
 }
 
@@ -157,18 +133,8 @@ impl RecordType {
 
     /// Returns the description of the tracepoint's events.
     pub(crate) fn event_type(&self) -> EventType {
-        let field = |(name, _, kind): &(String, u32, RecordKind)| Field {
-            name: name.clone(),
-            kind: kind.field(),
-        };
-        EventType {
-            index: self.id.into(),
-            name: self.name.clone(),
-            level: Level::Info,
-            file: String::new(),
-            line: 0,
-            fields: self.fields.iter().map(field).collect(),
-        }
+        let fields = self.fields.iter().map(|(name, _, kind)| (&**name, kind.field()));
+        event_type(self.id, self.name.clone(), fields)
     }
 }
 
@@ -194,15 +160,16 @@ mod tests {
 
     #[test]
     fn fields_are_recorded_by_their_form() {
-        let integer =
-            |bytes, is_signed, is_hex| Some(RecordKind::Integer { bytes, is_signed, is_hex });
+        let integer = |bytes, is_signed, is_hex| {
+            Some(RecordKind::Integer(Integer { bytes, is_signed, is_hex }))
+        };
         assert_eq!(kind("pid_t prev_pid", 24, 4, true), integer(4, true, false));
         assert_eq!(kind("dev_t dev", 8, 4, false), integer(4, false, false));
         assert_eq!(kind("struct page * page", 8, 8, false), integer(8, false, true));
         assert_eq!(kind("char comm[16]", 8, 16, false), Some(RecordKind::Text { size: 16 }));
         assert_eq!(
             kind("unsigned long args[6]", 16, 48, false),
-            Some(RecordKind::Array { element: 8, is_signed: false, count: 6 })
+            Some(RecordKind::Array { element: Integer::unsigned(8), count: 6 })
         );
         assert_eq!(
             kind("__data_loc char[] name", 8, 4, false),
@@ -221,7 +188,10 @@ mod tests {
         // A program cannot load an integer at an odd place; its bytes are copied.
         assert_eq!(
             kind("u64 packed", 12, 8, false),
-            Some(RecordKind::Array { element: 1, is_signed: false, count: 8 })
+            Some(RecordKind::Array {
+                element: Integer { bytes: 1, is_signed: false, is_hex: true },
+                count: 8
+            })
         );
     }
 }

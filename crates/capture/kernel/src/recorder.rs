@@ -6,8 +6,8 @@ use crate::call_type::CallType;
 use crate::chosen::ChosenProcesses;
 use crate::error::Error;
 use crate::event_format::EventFormat;
-use crate::process_code::{PROCESS_EVENTS, ProcessCode, ProcessIds, ProcessPlaces};
-use crate::record_code::RecordCode;
+use crate::process_code::{self, PROCESS_EVENTS, ProcessCode, ProcessPlaces};
+use crate::record_code;
 use crate::record_type::RecordType;
 use crate::ring_code::{RingCode, SHARED_RINGS};
 use crate::syscall_code::{self, BEGIN_TIMES_SIZE, ExitCode, SyscallPlaces};
@@ -88,9 +88,8 @@ impl Recorder {
             return Err(Error::Processor);
         }
         let calls = call_types(selection);
-        let ids = ProcessIds { first: calls.len() as u16 };
-        let first = ids.first + PROCESS_EVENTS as u16;
-        let records = selection.tracepoints.iter().zip(first..);
+        let first = calls.len() as u16;
+        let records = selection.tracepoints.iter().zip(first + PROCESS_EVENTS as u16..);
         let records = records.map(|((group, format), id)| RecordType::new(group, format, id));
         let records: Vec<RecordType> = records.collect();
         let (shape, block) = create_rings(selection)?;
@@ -114,7 +113,7 @@ impl Recorder {
             calls: &calls,
         };
         let process =
-            ProcessCode { rings, chosen: chosen.code(), places: ProcessPlaces::of(btf)?, ids };
+            ProcessCode { rings, chosen: chosen.code(), places: ProcessPlaces::of(btf)?, first };
         // Processes first, so that no call of a process is recorded before its choice.
         let mut programs = vec![
             ("sched_process_fork", process.fork()),
@@ -131,9 +130,8 @@ impl Recorder {
             let type_id = btf.raw_tracepoint(name)?.type_id;
             links.push(attach(name, code, AttachPoint::RawTracepoint(type_id))?);
         }
-        let record_code = RecordCode { rings, chosen: None };
         for record in &records {
-            let code = record_code.program(record);
+            let code = record_code::program(rings, record);
             links.push(attach(&record.name, code, AttachPoint::Tracepoint(record.number))?);
         }
         let reader = |ring| Reader::new(&shape, ring, Clock::Monotonic);
@@ -141,7 +139,7 @@ impl Recorder {
         let event_types = calls
             .iter()
             .map(CallType::event_type)
-            .chain(ids.event_types())
+            .chain(process_code::event_types(first))
             .chain(records.iter().map(RecordType::event_type))
             .collect();
         let _maps = [block, begin_times];

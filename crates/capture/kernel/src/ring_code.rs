@@ -12,19 +12,19 @@
 //! largest event of its type, and [`RingCode::commit`] publishes as many bytes as were written.
 
 use crate::assembler::Register::{R0, R1, R2, R3, R4, R6, R7, R8, R9, R10};
-use crate::assembler::{Address, Alu, Assembler, Helper, If, Label, Size};
-use blkkin_ring::{Mode, Shape, layout, packet};
+use crate::assembler::{Address, Alu, Assembler, Helper, If, Label, Register, Size};
+use blkkin_ring::{Shape, layout, packet};
 
 /// Number of rings that all processors share: one for each kind of interrupt, because interrupts of
 /// different kinds can each own a ring at the same time.
 pub(crate) const SHARED_RINGS: usize = 3;
 
 /// Register with the address of the owned ring's control block.
-pub(crate) const CONTROL: crate::assembler::Register = R7;
+pub(crate) const CONTROL: Register = R7;
 /// Address of the event. Fields are at constant offsets from it; a string's size is added to it.
-pub(crate) const EVENT: crate::assembler::Register = R8;
+pub(crate) const EVENT: Register = R8;
 /// Position of the event in the ring. A string's size is added to it.
-const POSITION: crate::assembler::Register = R9;
+const POSITION: Register = R9;
 
 /// Slot of the frame with the index of the taken ring.
 const RING_SLOT: Address = Address(R10, -8);
@@ -40,7 +40,7 @@ const FORCE_WAKE: u64 = 2;
 #[derive(Debug)]
 pub(crate) struct RingCode<'s> {
     pub(crate) shape: &'s Shape,
-    /// Descriptor of the block map with the rings.
+    /// Descriptor of the block map with the rings, which are in discard mode.
     pub(crate) block: i32,
     /// Descriptor of the map by which the reader is woken.
     pub(crate) waker: i32,
@@ -158,13 +158,7 @@ impl RingCode<'_> {
     }
 
     /// Sets `to` to the address of a position in a ring. `ring` is lost.
-    fn address(
-        &self,
-        code: &mut Assembler,
-        to: crate::assembler::Register,
-        ring: crate::assembler::Register,
-        position: crate::assembler::Register,
-    ) {
+    fn address(&self, code: &mut Assembler, to: Register, ring: Register, position: Register) {
         code.alu_number(Alu::Mul, ring, self.shape.ring_size() as i32);
         code.block(to, self.block, self.shape.data_of(0).start);
         code.alu(Alu::Add, to, ring);
@@ -199,12 +193,10 @@ impl RingCode<'_> {
         code.alu_number(Alu::Add, R2, size);
         code.set(has_next);
         code.store(Size::Bits64, to, R2);
-        if shape.mode == Mode::Discard {
-            code.load(Size::Bits64, R3, Address(CONTROL, layout::READ as i16));
-            code.alu_number(Alu::Add, R2, size);
-            code.alu(Alu::Sub, R2, R3);
-            code.jump_if_number(If::Greater, R2, shape.ring_size() as i32, no_room);
-        }
+        code.load(Size::Bits64, R3, Address(CONTROL, layout::READ as i16));
+        code.alu_number(Alu::Add, R2, size);
+        code.alu(Alu::Sub, R2, R3);
+        code.jump_if_number(If::Greater, R2, shape.ring_size() as i32, no_room);
         self.time(code);
         code.copy(R6, R0);
         code.load(Size::Bits64, R2, Address(CONTROL, layout::LOST as i16));
@@ -217,12 +209,12 @@ impl RingCode<'_> {
         code.alu(Alu::Sub, POSITION, R4);
         code.load(Size::Bits64, R1, ring);
         self.address(code, EVENT, R1, POSITION);
-        code.store(Size::Bits64, Address(EVENT, layout::PACKET_END as i16), R6);
+        code.store(Size::Bits64, Address(EVENT, packet::LAST_TIME as i16), R6);
         code.alu_number(Alu::ShiftLeft, R4, 3);
-        code.store(Size::Bits64, Address(EVENT, layout::PACKET_END as i16 + 8), R4);
+        code.store(Size::Bits64, Address(EVENT, packet::CONTENT_SIZE as i16), R4);
         code.number(R4, 8 * shape.subbuffer_size as u64);
-        code.store(Size::Bits64, Address(EVENT, layout::PACKET_END as i16 + 16), R4);
-        code.store(Size::Bits64, Address(EVENT, layout::DISCARDED as i16), R2);
+        code.store(Size::Bits64, Address(EVENT, packet::PACKET_SIZE as i16), R4);
+        code.store(Size::Bits64, Address(EVENT, packet::DISCARDED as i16), R2);
 
         code.set(is_first);
         code.load(Size::Bits64, POSITION, to);
@@ -260,29 +252,29 @@ impl RingCode<'_> {
             word.copy_from_slice(&bytes[at..at + 8]);
             u64::from_le_bytes(word)
         };
-        for at in [0, 8, 16, 48, 56] {
+        for at in [0, 8, 16, packet::CONTENT_SIZE, packet::PACKET_SIZE] {
             code.number(R2, word(at));
             code.store(Size::Bits64, Address(EVENT, at as i16), R2);
         }
         code.load(Size::Bits64, R2, fields.ring);
-        code.store(Size::Bits64, Address(EVENT, 24), R2);
-        code.store(Size::Bits32, Address(EVENT, 80), R2);
-        code.store(Size::Bits64, Address(EVENT, 32), fields.time);
-        code.store(Size::Bits64, Address(EVENT, layout::PACKET_END as i16), fields.time);
+        code.store(Size::Bits64, Address(EVENT, packet::INSTANCE as i16), R2);
+        code.store(Size::Bits32, Address(EVENT, packet::CPU as i16), R2);
+        code.store(Size::Bits64, Address(EVENT, packet::FIRST_TIME as i16), fields.time);
+        code.store(Size::Bits64, Address(EVENT, packet::LAST_TIME as i16), fields.time);
         code.copy(R2, POSITION);
         code.number(R3, shape.start);
         code.alu(Alu::Sub, R2, R3);
         code.alu_number(Alu::ShiftRight, R2, shape.subbuffer_size.trailing_zeros() as i32);
-        code.store(Size::Bits64, Address(EVENT, 64), R2);
+        code.store(Size::Bits64, Address(EVENT, packet::NUMBER as i16), R2);
         code.load(Size::Bits64, R2, fields.discarded);
-        code.store(Size::Bits64, Address(EVENT, layout::DISCARDED as i16), R2);
+        code.store(Size::Bits64, Address(EVENT, packet::DISCARDED as i16), R2);
     }
 }
 
 /// Registers and stack slots with the values of a packet header's fields that are known only when
 /// the code runs.
 struct PacketFields {
-    time: crate::assembler::Register,
+    time: Register,
     ring: Address,
     discarded: Address,
 }
@@ -318,12 +310,7 @@ impl FieldWriter {
     }
 
     /// Writes the low bytes of a register.
-    pub(crate) fn register(
-        &mut self,
-        code: &mut Assembler,
-        bytes: usize,
-        register: crate::assembler::Register,
-    ) {
+    pub(crate) fn register(&mut self, code: &mut Assembler, bytes: usize, register: Register) {
         code.store(Size::of_bytes(bytes), Address(EVENT, self.offset as i16), register);
         self.offset += bytes;
     }

@@ -1,7 +1,9 @@
 //! State of processes when they are chosen, as events: their names, parents, directories and open
 //! files. With them a reader on any machine knows which file a descriptor meant.
 
-use blkkin_control::{EventType, Field, FieldKind, Level, Width};
+use crate::call_type::PATH_SIZE_MAX;
+use crate::event_type::{Integer, event_type};
+use blkkin_control::{EventType, FieldKind};
 use blkkin_ring::packet;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -9,30 +11,19 @@ use std::path::PathBuf;
 
 /// Maximum number of descriptors of one process that are recorded.
 const FILES_MAX: usize = 1 << 16;
-/// Maximum size in bytes of a path in an event.
-const PATH_SIZE_MAX: usize = 4096;
 /// Size in bytes from which on a packet is complete.
 const PACKET_SIZE: usize = 64 << 10;
 
 /// Descriptions of the events, with ids from `first`.
 pub fn event_types(first: u16) -> [EventType; 2] {
-    let unsigned = || FieldKind::Unsigned { width: Width::Bits32, hex: false };
-    let signed = || FieldKind::Signed { width: Width::Bits32, hex: false };
-    let of = |index: u16, name: &str, fields: Vec<(&str, FieldKind)>| EventType {
-        index: (first + index).into(),
-        name: format!("state:{name}"),
-        level: Level::Info,
-        file: String::new(),
-        line: 0,
-        fields: fields
-            .into_iter()
-            .map(|(name, kind)| Field { name: name.to_owned(), kind })
-            .collect(),
-    };
-    let (name, cwd) = (("name", FieldKind::String), ("cwd", FieldKind::String));
+    let unsigned = || Integer::unsigned(4).field();
+    let text = || FieldKind::String;
+    let process =
+        [("of_pid", unsigned()), ("parent", unsigned()), ("name", text()), ("cwd", text())];
+    let file = [("of_pid", unsigned()), ("fd", Integer::signed(4).field()), ("path", text())];
     [
-        of(0, "process", vec![("of_pid", unsigned()), ("parent", unsigned()), name, cwd]),
-        of(1, "file", vec![("of_pid", unsigned()), ("fd", signed()), ("path", FieldKind::String)]),
+        event_type(first, "state:process".to_owned(), process),
+        event_type(first + 1, "state:file".to_owned(), file),
     ]
 }
 
@@ -133,7 +124,7 @@ impl StateWriter {
 
 fn put_string(to: &mut Vec<u8>, text: &[u8]) {
     let size = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
-    to.extend_from_slice(&text[..size.min(PATH_SIZE_MAX)]);
+    to.extend_from_slice(&text[..size.min(PATH_SIZE_MAX - 1)]);
     to.push(0);
 }
 

@@ -11,10 +11,10 @@ use crate::btf::Btf;
 use crate::call_type::{ADDRESS_SIZE_MAX, ArgumentKind, CallType, PATH_SIZE_MAX};
 use crate::chosen::ChosenCode;
 use crate::error::Error;
-use crate::frame::{
-    BEGIN, FIXED_SIZE, PROCESS, RESULT, SCRATCH, SECOND_SCRATCH, begin_event, offset,
-};
-use crate::ring_code::{EVENT, RingCode, TIME_SLOT};
+use crate::event_code::{EventCode, EventSize};
+use crate::event_type::Integer;
+use crate::frame::{BEGIN, PROCESS, RESULT, SCRATCH, SECOND_SCRATCH, offset};
+use crate::ring_code::{EVENT, FieldWriter, RingCode, TIME_SLOT};
 
 /// Number of entries in the table of begin times. Two threads whose ids differ by a multiple of
 /// this number share an entry. Then the duration of one of their calls may be unknown.
@@ -62,15 +62,27 @@ fn thread_entry(code: &mut Assembler, begin_times: i32, to: Register) {
     code.alu(Alu::Add, to, R1);
 }
 
-/// Returns the program for the entry of system calls.
+/// Sets `R1` to the identity of a thread's call: the thread's id, and in the upper half the number
+/// of the call, which is in `number`. That register is lost.
+fn call_identity(code: &mut Assembler, number: Register) {
+    code.alu_number(Alu::ShiftLeft, number, 32);
+    code.load(Size::Bits64, R1, PROCESS);
+    code.alu_number(Alu::ShiftLeft, R1, 32);
+    code.alu_number(Alu::ShiftRight, R1, 32);
+    code.alu(Alu::Add, R1, number);
+}
+
+/// Returns the program for the entry of system calls, which passes the registers and the call's
+/// number.
 pub(crate) fn entry(chosen: ChosenCode, begin_times: i32) -> Assembler {
     let mut code = Assembler::default();
     let end = code.label();
+    code.load(Size::Bits64, R6, Address(R1, 8));
     chosen.current(&mut code, PROCESS, end);
     code.call(Helper::KtimeGetNs);
     thread_entry(&mut code, begin_times, R2);
-    code.load(Size::Bits64, R1, PROCESS);
-    code.store(Size::Bits32, Address(R2, 0), R1);
+    call_identity(&mut code, R6);
+    code.store(Size::Bits64, Address(R2, 0), R1);
     code.store(Size::Bits64, Address(R2, 8), R0);
     code.set(end);
     code.finish();
@@ -90,42 +102,40 @@ pub(crate) struct ExitCode<'c> {
 impl ExitCode<'_> {
     /// Returns the program. In it, `R6` holds the saved registers.
     pub(crate) fn program(&self) -> Assembler {
-        let mut code = Assembler::default();
-        let (end, switch) = (code.label(), code.label());
+        let mut program = EventCode::new(self.rings);
+        let (code, end) = (&mut program.code, program.end);
         code.copy(R6, R1);
-        self.chosen.current(&mut code, PROCESS, end);
+        self.chosen.current(code, PROCESS, end);
         code.load(Size::Bits64, R1, Address(R6, 8));
         code.store(Size::Bits64, RESULT, R1);
         code.load(Size::Bits64, R6, Address(R6, 0));
         code.call(Helper::GetCurrentTaskBtf);
         code.load(Size::Bits32, R1, Address(R0, self.places.status));
         code.jump_if_number(If::AnyBit, R1, IS_COMPAT, end);
-        self.load_begin(&mut code);
+        self.load_begin(code);
         code.load(Size::Bits64, R2, Address(R6, self.places.number));
         let labels: Vec<Label> = self.calls.iter().map(|_| code.label()).collect();
         let numbers: Vec<(u32, Label)> =
             self.calls.iter().map(|call| call.number).zip(labels.iter().copied()).collect();
-        dispatch(&mut code, &numbers, end);
+        dispatch(code, &numbers, end);
         for (call, label) in self.calls.iter().zip(labels) {
-            code.set(label);
-            self.record(&mut code, call, Targets { switch, end });
+            program.code.set(label);
+            let event = EventSize { id: call.id, fields_max: call.size_max() };
+            program.record(event, |code, fields| self.write_fields(code, call, fields));
+            program.code.jump(end);
         }
-        code.set(end);
-        code.finish();
-        self.rings.define_switch(&mut code, switch);
-        code
+        program.finish()
     }
 
     /// Stores the begin time of the thread's call in its slot, or 0 if the time is that of another
-    /// thread, or of an earlier call that did not return.
+    /// thread, or of another call that did not return.
     fn load_begin(&self, code: &mut Assembler) {
         let is_other = code.label();
         code.store_number(Size::Bits64, BEGIN, 0);
+        code.load(Size::Bits64, R3, Address(R6, self.places.number));
         thread_entry(code, self.begin_times, R2);
-        code.load(Size::Bits64, R1, PROCESS);
-        code.alu_number(Alu::ShiftLeft, R1, 32);
-        code.alu_number(Alu::ShiftRight, R1, 32);
-        code.load(Size::Bits32, R3, Address(R2, 0));
+        call_identity(code, R3);
+        code.load(Size::Bits64, R3, Address(R2, 0));
         code.jump_if(If::NotEqual, R1, R3, is_other);
         code.load(Size::Bits64, R3, Address(R2, 8));
         code.store(Size::Bits64, BEGIN, R3);
@@ -133,15 +143,12 @@ impl ExitCode<'_> {
         code.set(is_other);
     }
 
-    fn record(&self, code: &mut Assembler, call: &CallType, targets: Targets) {
+    fn write_fields(&self, code: &mut Assembler, call: &CallType, fields: &mut FieldWriter) {
         let is_unknown = code.label();
-        let Targets { switch, end } = targets;
-        self.rings.reserve(code, FIXED_SIZE + call.size_max(), switch, end);
-        let mut fields = begin_event(self.rings, code, call.id);
         for (index, (_, kind)) in call.arguments.iter().enumerate() {
             let register = self.places.arguments[index];
             match *kind {
-                ArgumentKind::Integer { bytes, .. } => {
+                ArgumentKind::Integer(Integer { bytes, .. }) => {
                     code.load(Size::Bits64, R1, Address(R6, register));
                     fields.register(code, bytes, R1);
                 }
@@ -151,13 +158,11 @@ impl ExitCode<'_> {
                 }
                 ArgumentKind::SocketAddress { size } => {
                     code.load(Size::Bits32, R2, Address(R6, self.places.arguments[size]));
-                    code.load(Size::Bits64, R3, Address(R6, register));
-                    fields.bytes(code, ADDRESS_SIZE_MAX, Helper::ProbeReadUser, SCRATCH);
+                    self.write_address(code, register, fields);
                 }
                 ArgumentKind::ReturnedSocketAddress { size } => {
                     self.load_returned_size(code, self.places.arguments[size]);
-                    code.load(Size::Bits64, R3, Address(R6, register));
-                    fields.bytes(code, ADDRESS_SIZE_MAX, Helper::ProbeReadUser, SCRATCH);
+                    self.write_address(code, register, fields);
                 }
                 ArgumentKind::ReturnedDescriptors => {
                     self.load_returned_descriptors(code, register);
@@ -174,8 +179,17 @@ impl ExitCode<'_> {
         code.alu(Alu::Sub, R1, R2);
         code.set(is_unknown);
         fields.register(code, 8, R1);
-        self.rings.commit(code, fields.size());
-        code.jump(end);
+    }
+
+    /// Writes the socket's address of `R2` bytes to which the argument in `register` points. The
+    /// kernel refuses larger sizes without reading; the bytes would be other data of the program.
+    fn write_address(&self, code: &mut Assembler, register: i16, fields: &mut FieldWriter) {
+        let is_possible = code.label();
+        code.jump_if_number(If::LessOrEqual, R2, ADDRESS_SIZE_MAX as i32, is_possible);
+        code.number(R2, 0);
+        code.set(is_possible);
+        code.load(Size::Bits64, R3, Address(R6, register));
+        fields.bytes(code, ADDRESS_SIZE_MAX, Helper::ProbeReadUser, SCRATCH);
     }
 
     /// Sets `R1` to the two descriptors that the call has returned, of 32 bits each: -1 if the call
@@ -213,13 +227,6 @@ impl ExitCode<'_> {
         code.set(done);
         code.load(Size::Bits32, R2, SECOND_SCRATCH);
     }
-}
-
-/// Labels of code that all calls share.
-#[derive(Clone, Copy)]
-struct Targets {
-    switch: Label,
-    end: Label,
 }
 
 /// Jumps to the label of the number in `R2`, or to `other`. `numbers` are in ascending order.

@@ -1,7 +1,7 @@
 //! Numbers of the system calls of x86-64, by the names that the kernel's tracepoints have.
 //!
 //! The names of tracepoints are those of the kernel's functions. Some differ from the names that
-//! programs use, as `newstat` and `stat`; [`number`] accepts both.
+//! programs use, as `newstat` and `stat`.
 
 /// Names of system calls from number 0, in the order of their numbers. The kernel has no function
 /// for some of them, and no tracepoint.
@@ -60,69 +60,26 @@ const FROM_424: &str = "\
     setxattrat getxattrat listxattrat removexattrat open_tree_attr file_getattr file_setattr \
     listns";
 
-/// System calls whose name in programs differs from that of their tracepoint.
-const ALIASES: [Alias; 7] = [
-    alias("stat", "newstat"),
-    alias("fstat", "newfstat"),
-    alias("lstat", "newlstat"),
-    alias("sendfile", "sendfile64"),
-    alias("uname", "newuname"),
-    alias("_sysctl", "sysctl"),
-    alias("umount2", "umount"),
-];
-
-/// Second name of a system call.
-struct Alias {
-    in_programs: &'static str,
-    in_tracepoints: &'static str,
+/// Returns the number of a system call by the name of its tracepoints without `sys_enter_`. Returns
+/// `None` for names that this release does not list.
+pub(crate) fn number(name: &str) -> Option<u32> {
+    all().find(|call| call.1 == name).map(|call| call.0)
 }
 
-const fn alias(in_programs: &'static str, in_tracepoints: &'static str) -> Alias {
-    Alias { in_programs, in_tracepoints }
-}
-
-/// Returns the number of a system call by the name of its tracepoints without `sys_enter_`, or by
-/// the name that programs use. Returns `None` for names that this release does not list.
-pub fn number(name: &str) -> Option<u32> {
-    let name = tracepoint_name(name);
-    all().find(|call| call.name == name).map(|call| call.number)
-}
-
-/// Returns the name that a system call's tracepoints have, without `sys_enter_`: `newstat` for the
-/// name `stat` in programs. Names without such a difference are returned unchanged.
-pub fn tracepoint_name(name: &str) -> &str {
-    let alias = ALIASES.iter().find(|alias| alias.in_programs == name);
-    alias.map_or(name, |alias| alias.in_tracepoints)
-}
-
-/// Returns the name of the tracepoints of a system call, by its number.
-pub fn name(number: u32) -> Option<&'static str> {
-    all().find(|call| call.number == number).map(|call| call.name)
-}
-
-/// Name and number of a system call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NumberedCall {
-    /// Number in the register `rax`.
-    pub number: u32,
-    /// Name of the tracepoints, without `sys_enter_`.
-    pub name: &'static str,
-}
-
-/// Returns all system calls that this release knows, in the order of their numbers.
-pub fn all() -> impl Iterator<Item = NumberedCall> {
+/// Returns the numbers and names of all system calls that this release knows, in the order of their
+/// numbers.
+fn all() -> impl Iterator<Item = (u32, &'static str)> {
     let first = (0..).zip(FROM_0.split_ascii_whitespace());
-    let second = (SHARED_NUMBERS..).zip(FROM_424.split_ascii_whitespace());
-    first.chain(second).map(|entry| NumberedCall { number: entry.0, name: entry.1 })
+    first.chain((SHARED_NUMBERS..).zip(FROM_424.split_ascii_whitespace()))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{all, name, number, tracepoint_name};
+    use super::{all, number};
     use std::collections::HashSet;
 
-    /// Entries at the ends of the table's two parts, and names that differ, have the numbers of the
-    /// kernel's table.
+    /// Entries at the ends of the table's two parts, and names that differ from those in programs,
+    /// have the numbers of the kernel's table.
     #[test]
     fn numbers_are_those_of_the_kernel() {
         let known = [
@@ -146,19 +103,13 @@ mod tests {
         ];
         for entry in known {
             assert_eq!(number(entry.0), Some(entry.1), "{}", entry.0);
-            assert_eq!(name(entry.1), Some(entry.0));
         }
-        assert_eq!((number("stat"), tracepoint_name("stat")), (Some(4), "newstat"));
-        assert_eq!((number("nothing"), name(400), name(5000)), (None, None, None));
+        assert_eq!((number("nothing"), number("stat")), (None, None));
     }
 
-    /// No name or number occurs twice, and each alias leads to a name of the table.
     #[test]
     fn names_are_unique() {
-        let names: HashSet<&str> = all().map(|call| call.name).collect();
+        let names: HashSet<&str> = all().map(|call| call.1).collect();
         assert_eq!(names.len(), all().count());
-        for alias in &super::ALIASES {
-            assert!(names.contains(alias.in_tracepoints) && !names.contains(alias.in_programs));
-        }
     }
 }

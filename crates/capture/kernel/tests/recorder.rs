@@ -206,7 +206,7 @@ fn descendants_are_followed() {
         .stdin(std::process::Stdio::piped())
         .spawn()
         .expect("sh");
-    chosen.follow(shell.id(), true);
+    chosen.follow(shell.id());
     assert!(chosen.has(shell.id()));
     drop(shell.stdin.take());
     shell.wait().unwrap();
@@ -230,7 +230,7 @@ fn addresses_of_sockets_are_recorded() {
     else {
         return;
     };
-    chosen.follow(std::process::id(), true);
+    chosen.follow(std::process::id());
     let folder = std::env::temp_dir().join(format!("blkkin-kernel-{}", std::process::id()));
     let listener = UnixListener::bind(&folder).unwrap();
     let mut client = UnixStream::connect(&folder).unwrap();
@@ -238,7 +238,6 @@ fn addresses_of_sockets_are_recorded() {
     drop(server);
     let _ = client.read(&mut [0]);
     fs::remove_file(&folder).unwrap();
-    chosen.follow(std::process::id(), false);
     recorder.stop();
     let events = drain(&mut recorder);
     let bytes = |name: &str, field: &str| {

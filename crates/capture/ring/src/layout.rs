@@ -3,7 +3,6 @@
 
 use crate::cells::Word;
 pub use crate::event_layout::{HEADER_SIZE, TIME_AT};
-pub use crate::packet::{DISCARDED, LAST_TIME as PACKET_END};
 pub use crate::shape::{CONTROL_SIZE, SLEEPING};
 
 /// Offset of `WRITE` in a ring's control, in bytes.

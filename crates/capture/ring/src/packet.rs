@@ -19,9 +19,21 @@ pub const SIZE: usize = 84;
 
 const MAGIC: u32 = 0xc1fc_1fc1;
 
+/// Offset of the id of the stream, in bytes.
+pub const INSTANCE: usize = 24;
+/// Offset of the packet's first time, in bytes.
+pub const FIRST_TIME: usize = 32;
 /// Offset of the packet's last time, in bytes. Content size and packet size follow. A writer fills
 /// in these three fields when it leaves the sub-buffer.
 pub const LAST_TIME: usize = 40;
+/// Offset of the size of the content, in bytes.
+pub const CONTENT_SIZE: usize = 48;
+/// Offset of the size of the packet, in bytes.
+pub const PACKET_SIZE: usize = 56;
+/// Offset of the number of the packet in the stream, in bytes.
+pub const NUMBER: usize = 64;
+/// Offset of the number of the processor, in bytes.
+pub const CPU: usize = 80;
 /// Offset of the number of discarded events, in bytes. A writer fills in this field when it leaves
 /// the sub-buffer.
 pub const DISCARDED: usize = 72;
@@ -121,11 +133,20 @@ mod tests {
         let bytes = header.to_bytes();
         assert_eq!(bytes[..4], [0xc1, 0x1f, 0xfc, 0xc1]);
         assert_eq!(bytes[4..20], *b"0123456789abcdef");
-        let words = [(20, 1), (32, 3), (LAST_TIME, 4), (48, 40), (56, 48), (64, 7), (DISCARDED, 8)];
+        let words = [
+            (20, 1),
+            (INSTANCE, 2),
+            (FIRST_TIME, 3),
+            (LAST_TIME, 4),
+            (CONTENT_SIZE, 40),
+            (PACKET_SIZE, 48),
+            (NUMBER, 7),
+            (DISCARDED, 8),
+            (CPU, 2),
+        ];
         for (at, value) in words {
             assert_eq!(bytes[at..at + 4], u32::to_le_bytes(value), "{at}");
         }
-        assert_eq!((bytes[24], bytes[80]), (2, 2));
         assert_eq!(Header::from_bytes(&bytes), Some(header));
         assert_eq!(Header::from_bytes(&[0; SIZE]), None);
     }

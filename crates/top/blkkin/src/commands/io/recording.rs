@@ -440,7 +440,7 @@ impl Pump {
                 }
                 Choice::Process(pid) => match Path::new(&format!("/proc/{pid}")).exists() {
                     true => {
-                        self.chosen.follow(pid, true);
+                        self.chosen.follow(pid);
                         Ok(vec![pid])
                     }
                     false => Err(format!("there is no process {pid}")),

@@ -1,0 +1,65 @@
+//! Programs that record events: each reserves space in a ring, writes the event's header, context
+//! and fields, and publishes it.
+
+use crate::assembler::Register::R1;
+use crate::assembler::{Alu, Assembler, Label, Size};
+use crate::frame::PROCESS;
+use crate::ring_code::{FieldWriter, RingCode};
+
+/// Size in bytes of an event's header and context.
+const FIXED_SIZE: usize = blkkin_ring::HEADER_SIZE + 8;
+
+/// Program that records events, while it is made.
+pub(crate) struct EventCode<'c> {
+    rings: &'c RingCode<'c>,
+    pub(crate) code: Assembler,
+    /// Label of the program's end.
+    pub(crate) end: Label,
+    /// Label of the function that begins a sub-buffer.
+    switch: Label,
+}
+
+/// Id of an event, and the maximum size of its fields in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EventSize {
+    pub(crate) id: u16,
+    pub(crate) fields_max: usize,
+}
+
+impl<'c> EventCode<'c> {
+    /// Begins a program without instructions.
+    pub(crate) fn new(rings: &'c RingCode<'c>) -> EventCode<'c> {
+        let mut code = Assembler::default();
+        let (end, switch) = (code.label(), code.label());
+        EventCode { rings, code, end, switch }
+    }
+
+    /// Adds the code that records an event, whose fields `write` adds. The process and the thread
+    /// are those in [`PROCESS`]. If there is no space, the event is counted as lost, and the
+    /// program ends. `R0` to `R5` and `R7` to `R9` are lost.
+    pub(crate) fn record(
+        &mut self,
+        event: EventSize,
+        write: impl FnOnce(&mut Assembler, &mut FieldWriter),
+    ) {
+        let EventCode { rings, code, end, switch } = self;
+        rings.reserve(code, FIXED_SIZE + event.fields_max, *switch, *end);
+        let mut fields = FieldWriter::after_header();
+        rings.header(code, event.id);
+        code.load(Size::Bits64, R1, PROCESS);
+        code.alu_number(Alu::ShiftRight, R1, 32);
+        fields.register(code, 4, R1);
+        code.load(Size::Bits64, R1, PROCESS);
+        fields.register(code, 4, R1);
+        write(code, &mut fields);
+        rings.commit(code, fields.size());
+    }
+
+    /// Ends the program. It must record an event.
+    pub(crate) fn finish(mut self) -> Assembler {
+        self.code.set(self.end);
+        self.code.finish();
+        self.rings.define_switch(&mut self.code, self.switch);
+        self.code
+    }
+}

@@ -1,0 +1,75 @@
+//! Descriptions of event types and of their integers.
+
+use blkkin_control::{EventType, Field, FieldKind, Level, Scalar, Width};
+
+/// Returns the description of an event type with these fields.
+pub(crate) fn event_type<'n>(
+    id: u16,
+    name: String,
+    fields: impl IntoIterator<Item = (&'n str, FieldKind)>,
+) -> EventType {
+    let fields = fields.into_iter().map(|(name, kind)| Field { name: name.to_owned(), kind });
+    EventType {
+        index: id.into(),
+        name,
+        level: Level::Info,
+        file: String::new(),
+        line: 0,
+        fields: fields.collect(),
+    }
+}
+
+/// Type of an integer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Integer {
+    /// Size in bytes: 1, 2, 4 or 8.
+    pub(crate) bytes: usize,
+    pub(crate) is_signed: bool,
+    /// Set if viewers show the integer in hexadecimal.
+    pub(crate) is_hex: bool,
+}
+
+impl Integer {
+    /// Returns an unsigned integer that is shown in decimal.
+    pub(crate) const fn unsigned(bytes: usize) -> Integer {
+        Integer { bytes, is_signed: false, is_hex: false }
+    }
+
+    /// Returns a signed integer that is shown in decimal.
+    pub(crate) const fn signed(bytes: usize) -> Integer {
+        Integer { bytes, is_signed: true, is_hex: false }
+    }
+
+    /// Returns the type of a pointer.
+    pub(crate) const fn pointer() -> Integer {
+        Integer { bytes: 8, is_signed: false, is_hex: true }
+    }
+
+    fn width(self) -> Width {
+        match self.bytes {
+            1 => Width::Bits8,
+            2 => Width::Bits16,
+            4 => Width::Bits32,
+            _ => Width::Bits64,
+        }
+    }
+
+    /// Returns the kind of a field of this type.
+    pub(crate) fn field(self) -> FieldKind {
+        let (width, hex) = (self.width(), self.is_hex);
+        match self.is_signed {
+            true => FieldKind::Signed { width, hex },
+            false => FieldKind::Unsigned { width, hex },
+        }
+    }
+
+    /// Returns the kind of a field that is an array of this type.
+    pub(crate) fn array(self, count: usize) -> FieldKind {
+        let (width, hex) = (self.width(), self.is_hex);
+        let of = match self.is_signed {
+            true => Scalar::Signed { width, hex },
+            false => Scalar::Unsigned { width, hex },
+        };
+        FieldKind::Array { of, count: count as u32 }
+    }
+}
