@@ -228,7 +228,7 @@ impl TraceFs {
     }
 
     /// Returns a system call with its arguments, by the name of its tracepoint; `None` if the
-    /// kernel lacks it, or [`system_calls`] does not list it.
+    /// kernel lacks it, or its number is not known.
     pub fn system_call(&self, name: &str) -> Result<Option<SystemCall>, TraceFsError> {
         let Some(number) = system_calls::number(name) else { return Ok(None) };
         match self.format("syscalls", &format!("{ENTRY_PREFIX}{name}")) {
@@ -241,8 +241,8 @@ impl TraceFs {
         }
     }
 
-    /// Returns the system calls with their arguments, in the order of their numbers. Calls that
-    /// [`system_calls`] does not list are left out.
+    /// Returns the system calls with their arguments, in the order of their numbers. Those
+    /// whose numbers are not known are left out.
     pub fn system_calls(&self) -> Result<Vec<SystemCall>, TraceFsError> {
         let events = match self.directories("events/syscalls") {
             Err(TraceFsError::Read { error, .. }) if error.kind() == io::ErrorKind::NotFound => {
