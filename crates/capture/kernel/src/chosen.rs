@@ -3,6 +3,7 @@
 //!
 //! One bit says that the process runs a chosen program; each `exec` sets or clears it. The other
 //! says that the process is followed, with its descendants. A child gets both bits from its parent.
+//! If all processes but a few are chosen, the bits say which ones are not.
 
 use crate::assembler::Register::{R0, R1, R2, R3, R10};
 use crate::assembler::{Address, Alu, Assembler, Helper, If, Label, Register, Size};
@@ -43,6 +44,8 @@ pub struct ChosenProcesses {
     memory: SharedMemory,
     names: Map,
     named: BTreeSet<[u8; NAME_SIZE]>,
+    /// Set if the bits say which processes are not chosen.
+    is_inverted: bool,
 }
 
 impl ChosenProcesses {
@@ -51,11 +54,19 @@ impl ChosenProcesses {
         ChosenProcesses::create().map_err(|error| Error::Map("chosen", error))
     }
 
+    /// Chooses all processes except those with the ids `pids`.
+    pub fn all_except(pids: &[u32]) -> Result<ChosenProcesses, Error> {
+        let chosen = ChosenProcesses { is_inverted: true, ..ChosenProcesses::new()? };
+        pids.iter().for_each(|pid| chosen.set_bit(*pid, FOLLOWED, true));
+        Ok(chosen)
+    }
+
     fn create() -> io::Result<ChosenProcesses> {
         let bits = Map::block("blkkin_chosen", PIDS / IN_WORD as usize * 8)?;
         let memory = bits.memory()?;
         let names = Map::hash("blkkin_names", NAME_SIZE, 1, NAMES_MAX)?;
-        Ok(ChosenProcesses { bits, memory, names, named: BTreeSet::new() })
+        let named = BTreeSet::new();
+        Ok(ChosenProcesses { bits, memory, names, named, is_inverted: false })
     }
 
     /// Chooses all processes, present and future, whose program has one of `names`. Processes that
@@ -100,7 +111,7 @@ impl ChosenProcesses {
     /// Returns true if the process is chosen now.
     pub fn has(&self, pid: u32) -> bool {
         let word = self.word(pid).map_or(0, |word| self.memory.word(word).load(Relaxed));
-        word >> (2 * (pid % IN_WORD)) & (NAMED | FOLLOWED) != 0
+        (word >> (2 * (pid % IN_WORD)) & (NAMED | FOLLOWED) != 0) != self.is_inverted
     }
 
     fn set_bit(&self, pid: u32, bit: u64, is_set: bool) {
@@ -124,6 +135,7 @@ impl ChosenProcesses {
             block: self.bits.as_fd().as_raw_fd(),
             words: self.memory.size() / 8,
             names: self.names.as_fd().as_raw_fd(),
+            is_inverted: self.is_inverted,
         }
     }
 }
@@ -146,6 +158,7 @@ pub(crate) struct ChosenCode {
     block: i32,
     words: usize,
     names: i32,
+    is_inverted: bool,
 }
 
 impl ChosenCode {
@@ -164,13 +177,14 @@ impl ChosenCode {
     }
 
     /// Loads a process's bits into `R2`; `pid` is a register that holds its id, and is lost. Jumps
-    /// to `unchosen` if they are 0. `R1` is lost.
+    /// to `unchosen` if the process is not chosen. `R1` is lost.
     pub(crate) fn load(&self, code: &mut Assembler, pid: Register, unchosen: Label) {
         self.find(code, pid, unchosen);
         code.load(Size::Bits64, R2, Address(R2, 0));
         code.alu(Alu::ShiftRight, R2, pid);
         code.alu_number(Alu::And, R2, (NAMED | FOLLOWED) as i32);
-        code.jump_if_number(If::Equal, R2, 0, unchosen);
+        let condition = if self.is_inverted { If::NotEqual } else { If::Equal };
+        code.jump_if_number(condition, R2, 0, unchosen);
     }
 
     /// Stores the current process and thread in a slot of the frame. Jumps to `unchosen` if the

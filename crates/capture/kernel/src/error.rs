@@ -2,6 +2,7 @@
 
 use crate::btf::BtfError;
 use crate::tracefs::TraceFsError;
+use blkkin_control::limits::EVENT_TYPES_MAX;
 use std::fmt;
 use std::io;
 
@@ -36,6 +37,8 @@ pub enum Error {
     },
     /// A program cannot be attached.
     Attach(String, io::Error),
+    /// The events have more types than a trace can describe.
+    TooManyTypes,
 }
 
 impl Error {
@@ -72,6 +75,10 @@ impl fmt::Display for Error {
             }
             Error::Map(name, error) => write!(f, "cannot make the kernel's map `{name}`: {error}"),
             Error::Attach(name, error) => write!(f, "cannot attach the program `{name}`: {error}"),
+            Error::TooManyTypes => write!(
+                f,
+                "more than {EVENT_TYPES_MAX} types of events; start another session with fewer"
+            ),
             Error::Load { program, error, log } => {
                 write!(f, "the kernel refuses the program `{program}`: {error}")?;
                 // The last lines tell what was wrong; those before them list the program.

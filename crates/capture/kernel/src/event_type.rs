@@ -1,6 +1,40 @@
-//! Descriptions of event types and of their integers.
+//! Descriptions of event types and of their integers, and the ids of event types.
 
+use crate::error::Error;
+use blkkin_control::limits::EVENT_TYPES_MAX;
 use blkkin_control::{EventType, Field, FieldKind, Level, Scalar, Width};
+use std::collections::HashMap;
+
+/// Event types of a program's events, with ids from 0 in the order in which they were added.
+#[derive(Debug, Default)]
+pub struct EventTypes {
+    types: Vec<EventType>,
+    /// Ids of the types with a name; types with the same name differ in their fields.
+    by_name: HashMap<String, Vec<u16>>,
+}
+
+impl EventTypes {
+    /// Returns all types, in the order of their ids.
+    pub fn all(&self) -> &[EventType] {
+        &self.types
+    }
+
+    /// Returns the id of an event type, whose index is ignored. Adds the type if no earlier type
+    /// has the same name and fields.
+    pub(crate) fn add(&mut self, event_type: EventType) -> Result<u16, Error> {
+        let ids = self.by_name.entry(event_type.name.clone()).or_default();
+        let is_same = |id: &&u16| self.types[usize::from(**id)].fields == event_type.fields;
+        if let Some(id) = ids.iter().find(is_same) {
+            return Ok(*id);
+        }
+        let next = u16::try_from(self.types.len()).ok();
+        let id = next.filter(|id| usize::from(*id) < EVENT_TYPES_MAX);
+        let id = id.ok_or(Error::TooManyTypes)?;
+        ids.push(id);
+        self.types.push(EventType { index: id.into(), ..event_type });
+        Ok(id)
+    }
+}
 
 /// Returns the description of an event type with these fields.
 pub(crate) fn event_type<'n>(

@@ -1,14 +1,14 @@
 //! Probes that record events of the kernel. They write CTF events into rings with the layout of the
 //! crate `blkkin-ring`, so the reader of traced programs' rings reads them too.
 //!
-//! Probes are made at run time ([`Recorder`]). `assembler` makes eBPF; `ring_code` makes the code
-//! that writes into rings, and `chosen` the code that selects the processes to record.
-//! `syscall_code`, `process_code` and `record_code` (tracepoints) make the programs. Offsets of
-//! fields in the kernel's structures come from its types ([`Btf`]). The arguments of system calls
-//! and the fields of tracepoints come from its tracing file system ([`TraceFs`]). Locations of
-//! user-space probes come from ELF files ([`UserProgram`]). All three are untrusted input: memory
-//! is bounded by the size of the file or by a limit, and an error states the offset and the
-//! expected content.
+//! Probes are made at run time ([`Probes`]) and record into rings ([`KernelRings`]). A [`Recorder`]
+//! is both, with readers. `assembler` makes eBPF; `ring_code` makes the code that writes into
+//! rings, and `chosen` the code that selects the processes to record. `syscall_code`,
+//! `process_code` and `record_code` (tracepoints) make the programs. Offsets of fields in the
+//! kernel's structures come from its types ([`Btf`]). The arguments of system calls and the fields
+//! of tracepoints come from its tracing file system ([`TraceFs`]). Locations of user-space probes
+//! come from ELF files ([`UserProgram`]). All three are untrusted input: memory is bounded by the
+//! size of the file or by a limit, and an error states the offset and the expected content.
 
 mod assembler;
 mod btf;
@@ -25,6 +25,7 @@ mod record_code;
 mod record_type;
 mod recorder;
 mod ring_code;
+mod rings;
 pub mod state;
 mod syscall_code;
 mod system_calls;
@@ -34,9 +35,11 @@ pub use btf::{Btf, BtfError, FieldPlace, Function, Parameter, RawTracepoint};
 pub use chosen::{ChosenProcesses, kernel_name};
 pub use error::Error;
 pub use event_format::{EventFormat, FieldKind, FormatError, FormatField};
+pub use event_type::EventTypes;
 pub use program::{
     ArgumentLocation, ProgramError, ProgramErrorKind, Register, ResolveError, ScaledIndex, Symbol,
     UsdtArgument, UsdtProbe, UserProgram, resolve,
 };
-pub use recorder::{Recorder, Selection, SettledMoment};
+pub use recorder::{Probes, Recorder, Selection, SettledMoment};
+pub use rings::{KernelRings, RingOptions};
 pub use tracefs::{Argument, EventName, SystemCall, TraceFs, TraceFsError};

@@ -16,15 +16,15 @@ use blkkin_control::{EventType, FieldKind};
 /// Number of types of events.
 pub(crate) const PROCESS_EVENTS: usize = 3;
 
-/// Returns the descriptions of the events, whose ids begin with `first`.
-pub(crate) fn event_types(first: u16) -> [EventType; PROCESS_EVENTS] {
+/// Returns the descriptions of the events `fork`, `exec` and `exit`, without ids.
+pub(crate) fn event_types() -> [EventType; PROCESS_EVENTS] {
     let unsigned = || Integer::unsigned(4).field();
     let text = || FieldKind::String;
     let fork = [("child", unsigned()), ("child_tid", unsigned())];
     [
-        event_type(first, "process:fork".to_owned(), fork),
-        event_type(first + 1, "process:exec".to_owned(), [("filename", text()), ("name", text())]),
-        event_type(first + 2, "process:exit".to_owned(), [("code", Integer::signed(4).field())]),
+        event_type(0, "process:fork".to_owned(), fork),
+        event_type(0, "process:exec".to_owned(), [("filename", text()), ("name", text())]),
+        event_type(0, "process:exit".to_owned(), [("code", Integer::signed(4).field())]),
     ]
 }
 
@@ -59,8 +59,8 @@ pub(crate) struct ProcessCode<'c> {
     pub(crate) rings: &'c RingCode<'c>,
     pub(crate) chosen: ChosenCode,
     pub(crate) places: ProcessPlaces,
-    /// Id of the first event type.
-    pub(crate) first: u16,
+    /// Ids of the events `fork`, `exec` and `exit`.
+    pub(crate) ids: [u16; PROCESS_EVENTS],
 }
 
 impl ProcessCode<'_> {
@@ -79,7 +79,7 @@ impl ProcessCode<'_> {
         code.jump_if(If::Equal, R0, R1, is_thread);
         self.chosen.add(code);
         code.set(is_thread);
-        let event = EventSize { id: self.first, fields_max: 8 };
+        let event = EventSize { id: self.ids[0], fields_max: 8 };
         program.record(event, |code, fields| {
             for id in [self.places.process_id, self.places.thread_id] {
                 code.load(Size::Bits32, R1, Address(R6, id));
@@ -101,7 +101,7 @@ impl ProcessCode<'_> {
         code.load(Size::Bits64, R0, PROCESS);
         code.alu_number(Alu::ShiftRight, R0, 32);
         self.chosen.load(code, R0, end);
-        let event = EventSize { id: self.first + 1, fields_max: PATH_SIZE_MAX + NAME_SIZE };
+        let event = EventSize { id: self.ids[1], fields_max: PATH_SIZE_MAX + NAME_SIZE };
         program.record(event, |code, fields| {
             code.load(Size::Bits64, R3, Address(R6, self.places.filename));
             fields.string(code, PATH_SIZE_MAX, Helper::ProbeReadKernelStr);
@@ -125,7 +125,7 @@ impl ProcessCode<'_> {
         code.load(Size::Bits64, R0, PROCESS);
         code.alu_number(Alu::ShiftRight, R0, 32);
         self.chosen.forget(code);
-        let event = EventSize { id: self.first + 2, fields_max: 4 };
+        let event = EventSize { id: self.ids[2], fields_max: 4 };
         program.record(event, |code, fields| {
             code.load(Size::Bits32, R1, Address(R6, self.places.exit_code));
             fields.register(code, 4, R1);
