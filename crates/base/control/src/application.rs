@@ -7,6 +7,7 @@
 
 use crate::channel::{Context, contexts};
 use crate::encoding::{Distinct, Flag, List, Number, Optional, RecordForm};
+use crate::handshake::REASON;
 use crate::limits::{APPLICATION_SIZE_MAX, BODY_SIZE_MAX, FIELDS_MAX, LABELS_MAX, PATTERNS_MAX};
 use crate::selection::{Levels, PATTERN, Selection};
 use crate::text::{EVENT_NAME, FIELD_NAME, FILE, FILTER, LABEL, NAME, SAMPLING};
@@ -30,6 +31,14 @@ messages! {
         /// Confirms that all messages before the `Ping` with this number have taken effect. Enabled
         /// events are recorded from now on, and disabled events are not.
         0x0104 Pong(number: u64 = Number),
+        /// Replaces the rings of a channel, which has this number, by rings in the memory of an
+        /// eBPF map, as one descriptor. Only the tracer of the kernel sends this: programs in the
+        /// kernel cannot write to the memory that `AddChannel` passes. The new rings have the
+        /// identity and the sizes of the replaced ones.
+        0x1106 KernelRings(channel: u32 = Number),
+        /// Reports that events of a rule cannot be recorded. Only the tracer of the kernel sends
+        /// this.
+        0x0107 Unavailable(unavailable: Unavailable = RecordForm),
     }
 }
 
@@ -63,6 +72,32 @@ messages! {
         /// Turns an orphan back into a channel. The agent made the orphan's rings for an earlier
         /// connection and continues to read them. The channel's rules stay in force until `Apply`.
         0x0209 KeepChannel(channel: KeepChannel = RecordForm),
+        /// Adds a rule to a channel of the kernel, pending until `Apply`. The tracer of the kernel
+        /// gets this in place of `Rule`, since it selects the processes.
+        0x020a KernelRule(rule: KernelRule = RecordForm),
+    }
+}
+
+record! {
+    /// Rule for a channel of the kernel. A rule that disables probes overrides earlier rules of the
+    /// channel.
+    pub struct KernelRule {
+        /// Number that the agent assigned to the channel ([`AddChannel::channel`]).
+        pub channel: u32 = Number,
+        /// Set if the rule enables the selected probes, clear if it disables them.
+        pub enabled: bool = Flag,
+        /// Probes, by their text or a pattern of it, and the processes that they record.
+        pub selection: Selection = RecordForm,
+    }
+}
+
+record! {
+    /// Events that a channel of the kernel cannot record.
+    pub struct Unavailable {
+        /// Number that the agent assigned to the channel ([`AddChannel::channel`]).
+        pub channel: u32 = Number,
+        /// The probe, and the reason why it cannot be attached.
+        pub reason: String = REASON,
     }
 }
 

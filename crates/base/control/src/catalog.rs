@@ -28,7 +28,7 @@ use crate::encoding::Record;
 use crate::fault::Fault;
 use crate::limits::{EVENT_TYPE_SIZE_MAX, EVENT_TYPES_MAX, FIELDS_MAX, LABELS_MAX};
 use crate::text::{EVENT_NAME, FIELD_NAME, FILE, LABEL};
-use crate::wire::Reader;
+use crate::wire::{Reader, Writer};
 use blkkin_filter::Severity as Level;
 use std::ops::Range;
 
@@ -70,6 +70,14 @@ pub fn decode(bytes: &[u8]) -> Result<EventType, Fault> {
     let event_type = EventType::read(&mut reader)?;
     reader.end()?;
     Ok(event_type)
+}
+
+/// Encodes the description of an event type. Returns `None` if a name is invalid, or if the
+/// description exceeds a limit.
+pub fn encode(event_type: &EventType) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    event_type.write(&mut Writer::new("EventType", &mut bytes)).ok()?;
+    (bytes.len() <= EVENT_TYPE_SIZE_MAX).then_some(bytes)
 }
 
 /// Description of an event type with borrowed names and fields, for programs that cannot allocate
@@ -203,7 +211,6 @@ mod tests {
     use crate::application::{Field, FieldKind};
     use crate::encoding::Form;
     use crate::tests::Random;
-    use crate::wire::Writer;
 
     fn labels_of(field: &Field) -> Vec<Label<'_>> {
         match &field.kind {
@@ -253,6 +260,7 @@ mod tests {
             let mut bytes = Vec::new();
             description.encode(|piece| bytes.extend_from_slice(piece)).unwrap();
             assert_eq!(bytes, expected);
+            assert_eq!(encode(&event_type), Some(bytes.clone()));
             assert_eq!(description.size(), Some(bytes.len()));
             assert_eq!(decode(&bytes).unwrap(), event_type);
         }

@@ -10,7 +10,7 @@ use crate::version::Version;
 
 pub(crate) const PROGRAM: Text = Text::new(Letters::Line, PROGRAM_SIZE_MAX);
 pub(crate) const RELEASE: Text = Text::new(Letters::Line, RELEASE_SIZE_MAX);
-const REASON: Text = Text::new(Letters::Lines, REASON_SIZE_MAX);
+pub(crate) const REASON: Text = Text::new(Letters::Lines, REASON_SIZE_MAX);
 
 messages! {
     /// First message from a client.
@@ -59,6 +59,9 @@ choice! {
         },
         /// Role of a command, which controls sessions and lists their state.
         1 "command" Command,
+        /// Role of the tracer that records the kernel's events for the agent. Its events have
+        /// timestamps of `CLOCK_MONOTONIC`.
+        2 "kernel" Kernel,
     }
 }
 

@@ -72,7 +72,7 @@ mod wire;
 
 pub use application::{
     AddChannel, ChannelRule, EventRule, EventType, Field, FieldKind, FromApplication, KeepChannel,
-    Label, Orphan, Scalar, ToApplication, Width,
+    KernelRule, Label, Orphan, Scalar, ToApplication, Unavailable, Width,
 };
 pub use channel::{Channel, Context, EVENT_SIZES, Mode, WAIT_FOREVER, WAIT_MAX_US};
 pub use decoder::{Decoder, Received};

@@ -20,7 +20,7 @@ pub const DESCRIPTORS_MAX: usize = 4;
 pub const PROGRAM_SIZE_MAX: usize = 255;
 /// Maximum size in bytes of the release of a program or library, such as `0.1.0`.
 pub const RELEASE_SIZE_MAX: usize = 64;
-/// Maximum size of the reason for refusing a connection, in bytes.
+/// Maximum size of the reason for refusing a connection or an event of the kernel, in bytes.
 pub const REASON_SIZE_MAX: usize = 1 << 10;
 /// Maximum size of the name of a session or channel, in bytes. File names append a date to a
 /// session's name, and a ring's number to a channel's name.

@@ -48,6 +48,8 @@ messages! {
         /// Losses of a session from one cause. Replies to `Status`, `ListSessions`, `StopSession`
         /// and `DestroySession` contain this item.
         0x040e Loss(loss: Loss = RecordForm),
+        /// Channel for events of the kernel, in the session of the most recent `Session` item.
+        0x040f KernelChannel(channel: Channel = RecordForm),
     }
 }
 
@@ -86,6 +88,10 @@ pub mod code {
     pub const QUOTA: &str = "quota";
     /// Code for a directory or file that cannot be created, written or removed, whatever the cause.
     pub const OUTPUT: &str = "output";
+    /// Code for a request that the user's rights do not permit.
+    pub const NOT_PERMITTED: &str = "not-permitted";
+    /// Code for events of the kernel that cannot be recorded.
+    pub const KERNEL: &str = "kernel";
 }
 
 record! {

@@ -53,6 +53,13 @@ messages! {
         0x030e SetSampling(rules: Option<String> = Optional(SAMPLING)),
         /// Limits the total size of a session's traces.
         0x030f LimitSession(limit: SessionLimit = RecordForm),
+        /// Adds to a session a channel for events of the kernel.
+        0x0310 CreateKernelChannel(channel: NewChannel = RecordForm),
+        /// Adds to a channel of the kernel a rule that enables the selected probes. Creates the
+        /// channel if the session has none for the kernel.
+        0x0311 EnableKernelEvents(events: Events = RecordForm),
+        /// Adds to a channel of the kernel a rule that disables the selected probes.
+        0x0312 DisableKernelEvents(events: Events = RecordForm),
     }
 }
 
@@ -118,8 +125,9 @@ record! {
     pub struct Events {
         /// Name of the session that the channel belongs to.
         pub session: String = NAME,
-        /// Name of the channel; `None` selects the session's only channel. `EnableEvents` creates
-        /// the channel if the session has none.
+        /// Name of the channel; `None` selects the session's only channel, or its only channel for
+        /// events of the kernel. `EnableEvents` and `EnableKernelEvents` create the channel if the
+        /// session has none.
         pub channel: Option<String> = Optional(NAME),
         /// Events to enable or disable.
         pub selection: Selection = RecordForm,

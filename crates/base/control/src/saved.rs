@@ -33,6 +33,8 @@ messages! {
         0x0508 Ended(ended: SavedRingTotals = RecordForm),
         /// Limit on the size of a session's traces.
         0x0509 Limit(limit: SavedLimit = RecordForm),
+        /// Channel for events of the kernel, in place of a `Channel` record.
+        0x050a KernelChannel(channel: Channel = RecordForm),
     }
 }
 

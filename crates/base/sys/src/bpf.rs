@@ -186,6 +186,37 @@ impl Map {
     }
 }
 
+/// Maps the memory of a [block](Map::block) that another process has created. Fails if the
+/// descriptor is of something else, whose size could change.
+pub fn map_block(descriptor: BorrowedFd<'_>) -> io::Result<SharedMemory> {
+    let path = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
+    let is_map = std::fs::read_link(path)?.as_os_str() == MAP_FILE;
+    let size = is_map.then(|| block_size(descriptor)).transpose()?.flatten();
+    let invalid = || io::Error::new(io::ErrorKind::InvalidData, "not an eBPF map of one block");
+    SharedMemory::map_part(descriptor, 0..size.ok_or_else(invalid)?, true)
+}
+
+/// Name of a map's file in `/proc`.
+const MAP_FILE: &str = "anon_inode:bpf-map";
+
+/// Returns the size of a block map's value as the kernel shows it in `/proc`; `None` for other maps.
+fn block_size(descriptor: BorrowedFd<'_>) -> io::Result<Option<usize>> {
+    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", descriptor.as_raw_fd()))?;
+    let value = |name: &str| {
+        let mut fields = text.lines().filter_map(|line| line.split_once(':'));
+        let (_, value) = fields.find(|(found, _)| *found == name)?;
+        let value = value.trim();
+        match value.strip_prefix("0x") {
+            Some(digits) => u64::from_str_radix(digits, 16).ok(),
+            None => value.parse().ok(),
+        }
+    };
+    let is_block = value("map_type") == Some(MAP_ARRAY.into())
+        && value("max_entries") == Some(1)
+        && value("map_flags").is_some_and(|flags| flags & u64::from(MMAPABLE) != 0);
+    Ok(value("value_size").filter(|_| is_block).and_then(|size| usize::try_from(size).ok()))
+}
+
 /// Wake-up channel from a program in the kernel to this process: a BPF ring buffer whose contents
 /// have no meaning.
 #[derive(Debug)]

@@ -55,6 +55,13 @@ impl<'c> EventCode<'c> {
         rings.commit(code, fields.size());
     }
 
+    /// Ends a program that records no event.
+    pub(crate) fn finish_unrecorded(mut self) -> Assembler {
+        self.code.set(self.end);
+        self.code.finish();
+        self.code
+    }
+
     /// Ends the program. It must record an event.
     pub(crate) fn finish(mut self) -> Assembler {
         self.code.set(self.end);

@@ -30,6 +30,7 @@ pub mod state;
 mod syscall_code;
 mod system_calls;
 mod tracefs;
+mod tracer;
 
 pub use btf::{Btf, BtfError, FieldPlace, Function, Parameter, RawTracepoint};
 pub use chosen::{ChosenProcesses, kernel_name};
@@ -43,3 +44,4 @@ pub use program::{
 pub use recorder::{Probes, Recorder, Selection, SettledMoment};
 pub use rings::{KernelRings, RingOptions};
 pub use tracefs::{Argument, EventName, SystemCall, TraceFs, TraceFsError};
+pub use tracer::trace_for_agent;

@@ -59,8 +59,8 @@ pub(crate) struct ProcessCode<'c> {
     pub(crate) rings: &'c RingCode<'c>,
     pub(crate) chosen: ChosenCode,
     pub(crate) places: ProcessPlaces,
-    /// Ids of the events `fork`, `exec` and `exit`.
-    pub(crate) ids: [u16; PROCESS_EVENTS],
+    /// Ids of the events `fork`, `exec` and `exit`; `None` for those that are not recorded.
+    pub(crate) ids: [Option<u16>; PROCESS_EVENTS],
 }
 
 impl ProcessCode<'_> {
@@ -79,7 +79,8 @@ impl ProcessCode<'_> {
         code.jump_if(If::Equal, R0, R1, is_thread);
         self.chosen.add(code);
         code.set(is_thread);
-        let event = EventSize { id: self.ids[0], fields_max: 8 };
+        let Some(id) = self.ids[0] else { return program.finish_unrecorded() };
+        let event = EventSize { id, fields_max: 8 };
         program.record(event, |code, fields| {
             for id in [self.places.process_id, self.places.thread_id] {
                 code.load(Size::Bits32, R1, Address(R6, id));
@@ -101,7 +102,8 @@ impl ProcessCode<'_> {
         code.load(Size::Bits64, R0, PROCESS);
         code.alu_number(Alu::ShiftRight, R0, 32);
         self.chosen.load(code, R0, end);
-        let event = EventSize { id: self.ids[1], fields_max: PATH_SIZE_MAX + NAME_SIZE };
+        let Some(id) = self.ids[1] else { return program.finish_unrecorded() };
+        let event = EventSize { id, fields_max: PATH_SIZE_MAX + NAME_SIZE };
         program.record(event, |code, fields| {
             code.load(Size::Bits64, R3, Address(R6, self.places.filename));
             fields.string(code, PATH_SIZE_MAX, Helper::ProbeReadKernelStr);
@@ -125,7 +127,8 @@ impl ProcessCode<'_> {
         code.load(Size::Bits64, R0, PROCESS);
         code.alu_number(Alu::ShiftRight, R0, 32);
         self.chosen.forget(code);
-        let event = EventSize { id: self.ids[2], fields_max: 4 };
+        let Some(id) = self.ids[2] else { return program.finish_unrecorded() };
+        let event = EventSize { id, fields_max: 4 };
         program.record(event, |code, fields| {
             code.load(Size::Bits32, R1, Address(R6, self.places.exit_code));
             fields.register(code, 4, R1);

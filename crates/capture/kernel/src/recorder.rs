@@ -33,6 +33,8 @@ pub struct Selection {
     pub calls: Vec<SystemCall>,
     /// Tracepoints, of all processes and of interrupts: subsystem and format.
     pub tracepoints: Vec<(String, EventFormat)>,
+    /// Whether `fork`, `exec` and `exit` of chosen processes are recorded.
+    pub process_events: [bool; 3],
     /// Size of a ring in bytes, a power of two; `None` for the default. There is a ring for each
     /// processor, and a few more.
     pub ring_size: Option<usize>,
@@ -75,9 +77,10 @@ impl Probes {
         for call in &mut calls {
             call.id = types.add(call.event_type())?;
         }
-        let mut process_ids = [0; PROCESS_EVENTS];
-        for (id, event_type) in process_ids.iter_mut().zip(process_code::event_types()) {
-            *id = types.add(event_type)?;
+        let mut process_ids = [None; PROCESS_EVENTS];
+        let process_types = process_code::event_types().into_iter().zip(selection.process_events);
+        for (id, (event_type, is_recorded)) in process_ids.iter_mut().zip(process_types) {
+            *id = is_recorded.then(|| types.add(event_type)).transpose()?;
         }
         let records = selection.tracepoints.iter();
         let records = records.map(|(group, format)| {
@@ -145,7 +148,8 @@ impl Recorder {
         btf: &Btf,
     ) -> Result<Recorder, Error> {
         let Selection { ring_size, uuid, stream, .. } = *selection;
-        let rings = KernelRings::create(&RingOptions { ring_size, uuid, stream })?;
+        let rings =
+            KernelRings::create(&RingOptions { ring_size, subbuffer_size: None, uuid, stream })?;
         let mut event_types = EventTypes::default();
         let probes = Some(Probes::attach(selection, chosen, btf, &rings, &mut event_types)?);
         let reader = |ring| Reader::new(rings.shape(), ring, Clock::Monotonic);

@@ -28,6 +28,8 @@ pub struct RingOptions {
     /// Size of a ring in bytes, a power of two; `None` for the default. There is a ring for each
     /// processor, and a few more.
     pub ring_size: Option<usize>,
+    /// Size of a sub-buffer in bytes, a power of two; `None` for the default.
+    pub subbuffer_size: Option<usize>,
     /// UUID of the trace, for packets.
     pub uuid: [u8; 16],
     /// Id of the stream class, for packets.
@@ -132,7 +134,12 @@ fn shape_of(options: &RingOptions, rings: usize, ring_size: usize) -> Result<Sha
         let error = io::Error::new(io::ErrorKind::InvalidInput, message);
         return Err(Error::Map("rings", error));
     }
-    let subbuffer_size = SUBBUFFER_SIZE.min(ring_size / 2).max(SUBBUFFER_SIZE_MIN);
+    let usual = || SUBBUFFER_SIZE.min(ring_size / 2).max(SUBBUFFER_SIZE_MIN);
+    let subbuffer_size = options.subbuffer_size.unwrap_or_else(usual);
+    if subbuffer_size < SUBBUFFER_SIZE_MIN {
+        let message = format!("sub-buffers of the kernel have at least {SUBBUFFER_SIZE_MIN} bytes");
+        return Err(Error::Map("rings", io::Error::new(io::ErrorKind::InvalidInput, message)));
+    }
     let shape = Shape {
         rings,
         subbuffer_size,

@@ -34,6 +34,7 @@ fn recorder_of(
         let selection = Selection {
             calls: calls.iter().map(call).collect::<Result<_, Error>>()?,
             tracepoints: tracepoints.iter().map(tracepoint).collect::<Result<_, Error>>()?,
+            process_events: [true; 3],
             ring_size: None,
             uuid: UUID,
             stream: 0,

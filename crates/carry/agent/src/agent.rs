@@ -7,6 +7,7 @@ use crate::connection::Connection;
 use crate::deferred_close::{DeferredClose, Intake, intake_of};
 use crate::directories::Directories;
 use crate::fair_queue::{LAST_TURN, TURN, Turns};
+use crate::kernel_tracer::KernelTracer;
 use crate::log::Log;
 use crate::node::Node;
 use crate::notebook::Notebook;
@@ -56,6 +57,8 @@ pub struct Options {
     pub manager: Option<OsString>,
     /// Resource limits that apply to each user.
     pub limits: Limits,
+    /// Tracer of the kernel; `None` if the kernel cannot be traced.
+    pub kernel_tracer: Option<KernelTracer>,
     /// Function that writes a line to the log.
     pub log: fn(&str),
 }
@@ -166,6 +169,7 @@ impl Agent {
             SavedState::default()
         });
         let node = Node {
+            socket: path.clone(),
             traces: options.traces.clone(),
             log: Log::new(options.log),
             acceptor,
@@ -177,6 +181,7 @@ impl Agent {
             pending: VecDeque::new(),
             directories: Directories::new(options.is_public, own_uid),
             snapshots: Snapshots::default(),
+            kernel_tracer: options.kernel_tracer.clone(),
             poller,
         };
         Ok(Agent {
@@ -245,6 +250,7 @@ impl Agent {
         }
         // The new thread inherits the confinement of this thread.
         self.node.sessions.page_cache = Some(PageCacheTrimmer::start()?);
+        self.node.start_kernel_tracer();
         Ok(())
     }
 
@@ -472,6 +478,9 @@ impl Agent {
         let Some(Peer { pid, uid, gid }) = self.node.peers.get(id).map(|peer| peer.peer) else {
             return Ok(());
         };
+        if hello.role == Role::Kernel && uid != 0 && uid != self.own_uid {
+            return Err(io::Error::other("only root may trace the kernel"));
+        }
         let account = self.node.accounts.of(uid);
         let own = if matches!(hello.role, Role::Command) { 0 } else { OWN_DESCRIPTORS };
         self.node.free_descriptors(&account, own);
@@ -493,8 +502,13 @@ impl Agent {
         let release = env!("CARGO_PKG_VERSION").to_owned();
         let welcome = Answer::Welcome(Welcome { version: Version::OURS, release });
         peer.connection.send(&welcome, vec![])?;
-        match hello.role {
-            Role::Application { pid: pid_inner, clock } => {
+        let application = match hello.role {
+            Role::Application { pid, clock } => Some((pid, clock)),
+            Role::Kernel => Some((pid, blkkin_control::Clock::Monotonic)),
+            Role::Command => None,
+        };
+        match application {
+            Some((pid_inner, clock)) => {
                 peer.state = PeerState::Program(decoder.followed_by());
                 let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
                 self.node.poller.add(&wake, Source::WakeUp(id), EACH_WRITE)?;
@@ -512,11 +526,12 @@ impl Agent {
                     name,
                     release,
                     clock,
+                    is_kernel: hello.role == Role::Kernel,
                     wake,
                 };
                 self.node.programs.connected.insert(id, Program::new(id, introduction));
             }
-            Role::Command => {
+            None => {
                 let decoder: Decoder<Request, DeferredClose<OwnedFd>> = decoder.followed_by();
                 let (owner, is_privileged) = (Owner { uid, gid }, self.is_privileged(id)?);
                 let requester = Requester { owner, is_privileged };

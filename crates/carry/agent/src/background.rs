@@ -2,6 +2,7 @@
 //! and root.
 
 use crate::agent::{Agent, Options};
+use crate::kernel_tracer::KernelTracer;
 use crate::quota::Limits;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, PipeWriter};
@@ -33,11 +34,15 @@ impl Background {
     /// Starts an agent with the default resource limits. Only this user can enter the directory of
     /// the agent's socket.
     pub fn start(log: fn(&str)) -> io::Result<Background> {
-        Background::start_with(log, Limits::default())
+        Background::start_with(log, Limits::default(), None)
     }
 
-    /// Starts an agent with the given resource limits for each user.
-    pub fn start_with(log: fn(&str), limits: Limits) -> io::Result<Background> {
+    /// Starts an agent with the given resource limits for each user, and a tracer of the kernel.
+    pub fn start_with(
+        log: fn(&str),
+        limits: Limits,
+        kernel_tracer: Option<KernelTracer>,
+    ) -> io::Result<Background> {
         let directory = private_directory()?;
         let socket = directory.join("agent.sock");
         let options = Options {
@@ -47,6 +52,7 @@ impl Background {
             traces: None,
             manager: None,
             limits,
+            kernel_tracer,
             log,
         };
         let agent = Agent::bind(options);

@@ -16,8 +16,16 @@ const SUBBUFFER_COUNT: u32 = 64;
 /// in advance.
 const SUBBUFFER_COUNT_FILLED: u32 = 4;
 
+/// Default sizes of the kernel's channels: the memory of their rings is allocated at once.
+const KERNEL_SUBBUFFER_SIZE: u64 = 256 << 10;
+const KERNEL_SUBBUFFER_COUNT: u32 = 16;
+
 /// Sets default values for the sizes that the command has omitted.
-pub(crate) fn fill_in_sizes(channel: &mut Channel) {
+pub(crate) fn fill_in_sizes(channel: &mut Channel, is_kernel: bool) {
+    if is_kernel {
+        channel.subbuffer_size.get_or_insert(KERNEL_SUBBUFFER_SIZE);
+        channel.subbuffer_count.get_or_insert(KERNEL_SUBBUFFER_COUNT);
+    }
     channel.subbuffer_size.get_or_insert(SUBBUFFER_SIZE);
     channel.subbuffer_count.get_or_insert_with(|| {
         match channel.mode == Mode::Overwrite || blkkin_sys::is_accounting_strict() {

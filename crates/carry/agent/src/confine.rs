@@ -28,12 +28,13 @@ const CAPABILITIES: CapabilitySet =
 const INSPECT_CAPABILITY: CapabilitySet = CapabilitySet::SYS_PTRACE;
 
 /// Files that the agent may read: about processes, processors, users, and the time zone.
-const READ: [&str; 8] = [
+const READ: [&str; 9] = [
     "/proc",
     "/sys/devices/system/cpu",
     "/etc/passwd",
     "/etc/group",
     crate::ranges::PATH,
+    crate::approved_probes::PATH,
     "/etc/localtime",
     "/etc/timezone",
     "/usr/share/zoneinfo",

@@ -83,20 +83,28 @@ impl KernelTrace<'_> {
         let env = env.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
         let rate = Rate { frequency: 1_000_000_000, offset_ns: self.origin_ns.into() };
         let mut schema = trace(self.uuid, env, "monotonic", rate);
-        let mut stream = stream(0, &[]);
-        let context = || integer(4, IntKind::Signed, false);
-        stream.common_context = Some(structure(vec![("pid", context()), ("tid", context())]));
+        let mut stream = stream(0, &[Context::Pid, Context::Tid], Domain::Kernel);
         stream.events.extend(self.events.iter().map(event));
         schema.streams.push(stream);
         blkkin_ctf::tsdl::write(&schema).ok()
     }
 }
 
+/// Source of a stream's events, which determines the names of contexts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Domain {
+    Programs,
+    Kernel,
+}
+
 /// Returns the stream class of a channel, without event classes.
-pub(crate) fn stream(id: u32, contexts: &[Context]) -> StreamClass {
+pub(crate) fn stream(id: u32, contexts: &[Context], domain: Domain) -> StreamClass {
     let mut members: Vec<Member> = Vec::new();
     for context in contexts {
-        let name = context_name(context, &members);
+        let name = match domain {
+            Domain::Programs => context_name(context, &members),
+            Domain::Kernel => context.name().to_owned(),
+        };
         members.push(Member { name, class: context_class(context) });
     }
     StreamClass {
@@ -331,8 +339,8 @@ mod tests {
         let rate = Rate { frequency: 2_600_000_123, offset_ns: 1_795_165_182_279_448_621 };
         let env = vec![("hostname".to_owned(), EnvValue::Str("h".to_owned()))];
         let mut schema = trace([7; 16], env, "tsc", rate);
-        schema.streams.push(stream(0, &contexts));
-        schema.streams.push(stream(1, &[]));
+        schema.streams.push(stream(0, &contexts, Domain::Programs));
+        schema.streams.push(stream(1, &[], Domain::Programs));
         schema.streams[0].events.push(event(&event_type));
         schema.streams[1].events.push(event(&event_type));
         let text = blkkin_ctf::tsdl::write(&schema).unwrap();
@@ -362,7 +370,7 @@ mod tests {
             assert_eq!(found, expected);
             let rate = Rate { frequency: 1_000_000_000, offset_ns: 0 };
             let mut schema = trace([7; 16], Vec::new(), "tsc", rate);
-            schema.streams.push(stream(0, &[]));
+            schema.streams.push(stream(0, &[], Domain::Programs));
             schema.streams[0].events.push(class);
             let text = blkkin_ctf::tsdl::write(&schema).unwrap();
             assert_eq!(blkkin_ctf::metadata::parse(text.into_bytes()).unwrap(), schema);

@@ -8,7 +8,9 @@ use crate::command::{Listing, Requester};
 use crate::deferred_close::DeferredClose;
 use crate::directories::{self, Directories, DirectoryRequest, OutputPurpose};
 use crate::effect::Effect;
+use crate::kernel_tracer::KernelTracer;
 use crate::log::Log;
+use crate::losses::{Amount, Losses};
 use crate::output::Output;
 use crate::pace::DOZE;
 use crate::peers::Peers;
@@ -22,7 +24,9 @@ use crate::requests::{
 use crate::sessions::Sessions;
 use crate::snapshots::Snapshots;
 use crate::source::{ConnectionId, EACH_WRITE, Poller, Source};
-use blkkin_control::{Failed, FromApplication, Reply, Request, ToApplication, code};
+use blkkin_control::{
+    Cause, Failed, FromApplication, Reply, Request, ToApplication, Unavailable, code,
+};
 use blkkin_sys::socket::Peer;
 use rustix::event::epoll::EventFlags;
 use std::collections::VecDeque;
@@ -35,6 +39,8 @@ use std::time::{Duration, Instant};
 /// State of the agent: the connections, programs and sessions, and the jobs in progress.
 #[derive(Debug)]
 pub(crate) struct Node {
+    /// Path of the agent's socket.
+    pub(crate) socket: PathBuf,
     /// Default directory of the sessions' outputs; with `None`, it is below each user's home
     /// directory.
     pub(crate) traces: Option<PathBuf>,
@@ -50,6 +56,8 @@ pub(crate) struct Node {
     pub(crate) pending: VecDeque<PendingRequest>,
     pub(crate) directories: Directories,
     pub(crate) snapshots: Snapshots,
+    /// `None` if this agent was started without the rights to trace the kernel.
+    pub(crate) kernel_tracer: Option<KernelTracer>,
 }
 
 /// Number of queued bytes above which sending of a list pauses, until the command has read some.
@@ -91,6 +99,7 @@ impl Node {
             programs: &mut self.programs,
             accounts: &mut self.accounts,
             traces: self.traces.as_deref(),
+            has_kernel_tracer: self.kernel_tracer.is_some(),
             effects: Vec::new(),
         }
     }
@@ -184,7 +193,9 @@ impl Node {
         mut descriptors: Vec<DeferredClose<OwnedFd>>,
     ) -> io::Result<()> {
         let Some(program) = self.programs.get_mut(id) else { return Ok(()) };
-        if descriptors.iter().any(|one| blkkin_sys::sealed_size(one.as_fd()).is_err()) {
+        let is_sealed = |one: &DeferredClose<OwnedFd>| blkkin_sys::sealed_size(one.as_fd()).is_ok();
+        if !matches!(message, FromApplication::KernelRings(_)) && !descriptors.iter().all(is_sealed)
+        {
             return Err(io::Error::other("what it passes is not memory whose size stays"));
         }
         match message {
@@ -215,6 +226,30 @@ impl Node {
                 Ok(())
             }
             FromApplication::Pong(number) => program.receive_pong(number),
+            FromApplication::KernelRings(channel) => match descriptors.pop() {
+                Some(memory) if program.is_kernel => program.replace_rings(channel, &memory),
+                _ => Err(io::Error::other("it is not the tracer of the kernel")),
+            },
+            FromApplication::Unavailable(unavailable) => {
+                self.note_unavailable(id, unavailable);
+                Ok(())
+            }
+        }
+    }
+
+    /// Counts events of the kernel that cannot be recorded as a loss, and adds the reason to the
+    /// answers of the requests that wait for the tracer.
+    fn note_unavailable(&mut self, id: ConnectionId, unavailable: Unavailable) {
+        let Unavailable { channel, reason } = unavailable;
+        let Some(program) = self.programs.get(id).filter(|one| one.is_kernel) else { return };
+        let mut attachments = program.attachments.iter();
+        let Some(attachment) = attachments.find(|one| one.number == channel) else { return };
+        let session = attachment.session;
+        let mut losses = Losses::default();
+        losses.add(Cause::Attach, Amount::uncounted(1).because(Some(reason.clone())));
+        self.sessions.count_loss(session, &losses);
+        for pending in self.pending.iter_mut().filter(|one| one.session == session) {
+            pending.unavailable.push(reason.clone());
         }
     }
 
@@ -234,11 +269,16 @@ impl Node {
                 .collect(),
         );
         self.record(|recorder| recorder.adopt(id));
+        let is_kernel = self.programs.get(id).is_some_and(|program| program.is_kernel);
         if let Some(program) = self.programs.get(id) {
             self.sessions.count_given_up(program.process.pid);
         }
         self.update(id);
-        self.record(|recorder| recorder.ping(id));
+        let ping = self.record(|recorder| recorder.ping(id));
+        for pending in self.pending.iter_mut().filter(|one| is_kernel && one.awaits_kernel) {
+            pending.awaits_kernel = false;
+            pending.unconfirmed.push((id, ping));
+        }
         Ok(())
     }
 
@@ -435,11 +475,29 @@ impl Node {
             session,
             unsent: to_visit,
             unconfirmed: waits_for,
+            awaits_kernel: self.start_kernel_tracer(),
+            unavailable: Vec::new(),
             deadline,
             follow_up,
         };
         self.pending.push_back(pending);
         self.continue_changes(Instant::now());
+    }
+
+    /// Starts the tracer of the kernel if an active session records events of the kernel. Returns
+    /// true if the tracer has not connected yet.
+    pub(crate) fn start_kernel_tracer(&mut self) -> bool {
+        let Some(tracer) = self.kernel_tracer.as_mut().filter(|_| self.sessions.record_kernel())
+        else {
+            return false;
+        };
+        match tracer.start(&self.socket) {
+            Ok(()) => self.programs.ids(|program| program.is_kernel).is_empty(),
+            Err(error) => {
+                self.log.line(&format!("cannot start the tracer of the kernel: {error}"));
+                false
+            }
+        }
     }
 
     /// Sends a change to further programs until the deadline `until`. Returns true once the change
@@ -479,7 +537,17 @@ impl Node {
                 self.pending.push_back(pending);
                 continue;
             }
+            let PendingRequest { awaits_kernel, unavailable, .. } = &mut pending;
+            let unavailable = match *awaits_kernel {
+                true => vec!["the tracer of the kernel does not run; see the agent's log".into()],
+                false => std::mem::take(unavailable),
+            };
             let reply = match self.follow_up(pending.command, pending.follow_up) {
+                None if !unavailable.is_empty() => {
+                    let what =
+                        format!("events of the kernel are missing: {}", unavailable.join("; "));
+                    Reply::Failed(failed(code::KERNEL, what))
+                }
                 None => Reply::Done,
                 Some(error) => {
                     let what = format!("not all that was recorded can be written: {error}");

@@ -9,7 +9,7 @@ use crate::pace::{Pace, WakeUpLimiter};
 use crate::process::{Process, may_run};
 use crate::quota::{Account, Share};
 use crate::recovery::{OrphanedRings, Recovery};
-use crate::rings::{Identity, Packets, RingEnds};
+use crate::rings::{Identity, Packets, RingEnds, Rings};
 use crate::session::{Session, SessionId};
 use crate::source::ConnectionId;
 use crate::trace::Trace;
@@ -35,6 +35,9 @@ pub(crate) struct Program {
     pub(crate) name: String,
     pub(crate) release: String,
     pub(crate) clock: Clock,
+    /// Set for the tracer of the kernel. It records into the kernel's channels only, and other
+    /// programs record into other channels only.
+    pub(crate) is_kernel: bool,
     /// Event types; `None` until the program has sent `Catalog`.
     pub(crate) catalog: Option<Catalog>,
     pub(crate) attachments: Vec<Attachment>,
@@ -77,6 +80,7 @@ pub(crate) struct Introduction {
     pub(crate) name: String,
     pub(crate) release: String,
     pub(crate) clock: Clock,
+    pub(crate) is_kernel: bool,
     pub(crate) wake: Arc<OwnedFd>,
 }
 
@@ -119,8 +123,17 @@ pub(crate) type Message = (ToApplication, Vec<Arc<OwnedFd>>);
 
 impl Program {
     pub(crate) fn new(id: ConnectionId, introduction: Introduction) -> Program {
-        let Introduction { process, account, descriptors, pid_inner, name, release, clock, wake } =
-            introduction;
+        let Introduction {
+            process,
+            account,
+            descriptors,
+            pid_inner,
+            name,
+            release,
+            clock,
+            is_kernel,
+            wake,
+        } = introduction;
         Program {
             serial: id,
             process,
@@ -130,6 +143,7 @@ impl Program {
             name,
             release,
             clock,
+            is_kernel,
             catalog: None,
             attachments: Vec::new(),
             traces: BTreeMap::new(),
@@ -173,6 +187,20 @@ impl Program {
         self.ponged = number.min(self.pinged);
         self.next_drain = Some(Instant::now());
         self.seal_mapped()
+    }
+
+    /// Replaces the rings of the channel with this number by rings that the tracer of the kernel
+    /// has made.
+    pub(crate) fn replace_rings(&mut self, channel: u32, memory: &OwnedFd) -> io::Result<()> {
+        let mut attachments = self.attachments.iter_mut();
+        let Some(attachment) = attachments.find(|one| one.number == channel) else {
+            // The channel was removed meanwhile.
+            return Ok(());
+        };
+        attachment.rings = Rings::of_kernel(memory, &attachment.rings)?;
+        attachment.charge_rings();
+        self.next_drain = Some(Instant::now());
+        Ok(())
     }
 
     /// Returns whether the program may reconnect: it has not sent `Goodbye`, and its process may

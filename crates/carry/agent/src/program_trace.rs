@@ -14,8 +14,13 @@ use std::path::{Path, PathBuf};
 const PROGRAM_SIZE_MAX: usize = 150;
 
 /// Returns the directory of a program's trace within a session's output, such as
-/// `ust/pid/NAME-PID-DATE`. LTTng uses the same layout for buffers per process.
+/// `ust/pid/NAME-PID-DATE`, or `kernel` for the first trace of the kernel. LTTng uses the same
+/// layout for buffers per process.
 pub(crate) fn directory_of(output: &Path, program: &Program) -> PathBuf {
+    if program.is_kernel {
+        let date = date::for_names(&Zoned::now());
+        return output.join("kernel").join(format!("kernel-{}-{date}", program.process.pid));
+    }
     let plain = |letter: char| if letter == '/' { '_' } else { letter };
     let mut name: String = program.name.chars().map(plain).take(100).collect();
     if name.is_empty() || name.starts_with('.') {
@@ -52,7 +57,7 @@ pub(crate) fn describe(
     let now = date::for_environment(&Zoned::now());
     let version = |part: &str| EnvValue::Int(part.parse().unwrap_or(0));
     let env = [
-        ("domain", text("ust")),
+        ("domain", text(if program.is_kernel { "kernel" } else { "ust" })),
         ("tracer_name", text("blkkin")),
         ("tracer_major", version(env!("CARGO_PKG_VERSION_MAJOR"))),
         ("tracer_minor", version(env!("CARGO_PKG_VERSION_MINOR"))),

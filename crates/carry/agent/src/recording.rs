@@ -19,7 +19,7 @@ use crate::session::{RuleSet, SessionId};
 use crate::sessions::Sessions;
 use crate::source::ConnectionId;
 use crate::trace::Trace;
-use blkkin_control::{AddChannel, Cause, ChannelRule, Orphan, Purpose, ToApplication};
+use blkkin_control::{AddChannel, Cause, ChannelRule, KernelRule, Orphan, Purpose, ToApplication};
 use blkkin_ring::Shape;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -322,7 +322,11 @@ impl<'n> Recorder<'n> {
         let (Some(program), session) = (self.programs.get(id), &self.sessions.list[session]) else {
             return false;
         };
-        if program.catalog.is_none() || !session.may_record(&program.process) {
+        let is_kernel = session.channels[channel].is_kernel;
+        if program.catalog.is_none()
+            || program.is_kernel != is_kernel
+            || !is_kernel && !session.may_record(&program.process)
+        {
             return false;
         }
         let wanted = if session.is_active() {
@@ -356,9 +360,16 @@ impl<'n> Recorder<'n> {
         let Some(program) = self.programs.get_mut(id) else { return false };
         let Some(attachment) = program.attachments.get_mut(at) else { return false };
         let channel = attachment.number;
-        for rule in rules.rules() {
-            let rule = ChannelRule { channel, rule: rule.clone() };
-            self.effects.push(Effect::send(id, ToApplication::Rule(rule)));
+        if program.is_kernel {
+            for (enabled, selection) in rules.selections() {
+                let rule = KernelRule { channel, enabled, selection };
+                self.effects.push(Effect::send(id, ToApplication::KernelRule(rule)));
+            }
+        } else {
+            for rule in rules.rules() {
+                let rule = ChannelRule { channel, rule: rule.clone() };
+                self.effects.push(Effect::send(id, ToApplication::Rule(rule)));
+            }
         }
         attachment.set_rules(rules);
         self.send(id, ToApplication::Apply(channel));
@@ -486,11 +497,15 @@ impl<'n> Recorder<'n> {
             program.traces.insert(session.id, trace);
         }
         if let Some(trace) = program.traces.get_mut(&session.id) {
-            trace.add_channel(stream, &channel.name, &channel.contexts);
+            trace.add_channel(stream, &session.channels[index.channel]);
         }
         let number = program.take_number();
         let mut attachment = Attachment::new(key, number, rings, quota);
         attachment.is_written = session.purpose == Purpose::Record;
+        if program.is_kernel {
+            // Names of events may differ from the patterns of the rules that select them.
+            attachment.history.add_unknown();
+        }
         // The `Pong` for the next `Ping` confirms that the program has mapped the memory.
         attachment.mapped = program.pinged + 1;
         let Adoption { replaces, sets, .. } = adoption.unwrap_or_default();
@@ -630,6 +645,7 @@ mod tests {
             name: "program".to_owned(),
             release: String::new(),
             clock: Clock::Monotonic,
+            is_kernel: false,
             wake: Arc::new(eventfd(0, EventfdFlags::CLOEXEC).unwrap()),
         };
         let mut program = Program::new(connection, introduction);
@@ -669,6 +685,7 @@ mod tests {
                 programs: &mut self.programs,
                 accounts: &mut self.accounts,
                 traces: None,
+                has_kernel_tracer: false,
                 effects: Vec::new(),
             }
         }

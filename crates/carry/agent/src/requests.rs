@@ -1,5 +1,6 @@
 //! Handlers of commands' requests: check permissions, and change sessions.
 
+use crate::approved_probes;
 use crate::attachment::ChannelKey;
 use crate::channel::{fill_in_sizes, shape_of};
 use crate::clearing::{self, ClearJob};
@@ -22,8 +23,9 @@ use crate::sessions::Sessions;
 use crate::source::ConnectionId;
 use blkkin_control::sampling::Sampling;
 use blkkin_control::{
-    Activity, Applications, Channel, EVENT_SIZES, Events, Failed, Mode, NewChannel, Purpose, Reply,
-    Request, Ring, SessionLimit, Snapshot, ToApplication, WAIT_FOREVER, WAIT_MAX_US, code,
+    Activity, Applications, Channel, Context, EVENT_SIZES, Events, Failed, Mode, NewChannel,
+    Purpose, Reply, Request, Ring, SessionLimit, Snapshot, ToApplication, WAIT_FOREVER,
+    WAIT_MAX_US, code,
 };
 use blkkin_filter::Filter;
 use blkkin_ring::Shape;
@@ -44,6 +46,10 @@ pub(crate) struct PendingRequest {
     /// Connections of programs to which the change was sent, each with the number of the confirming
     /// `Pong`. Entries are removed from the end once they are confirmed.
     pub(crate) unconfirmed: Vec<(ConnectionId, u64)>,
+    /// Set while the tracer of the kernel has not connected.
+    pub(crate) awaits_kernel: bool,
+    /// Reasons why events of the kernel cannot be recorded.
+    pub(crate) unavailable: Vec<String>,
     /// Deadline for confirmations, needed because a program may be suspended. `None` until the
     /// change was sent to all programs.
     pub(crate) deadline: Option<Instant>,
@@ -72,7 +78,8 @@ impl PendingRequest {
         };
         // Removes settled entries from the end, so that they are not checked again.
         while self.unconfirmed.pop_if(|last| is_settled(last)).is_some() {}
-        self.deadline.is_some_and(|deadline| now >= deadline || self.unconfirmed.is_empty())
+        let is_confirmed = self.unconfirmed.is_empty() && !self.awaits_kernel;
+        self.deadline.is_some_and(|deadline| now >= deadline || is_confirmed)
     }
 }
 
@@ -117,6 +124,8 @@ const SESSIONS_MAX: usize = 256;
 const CHANNELS_MAX: usize = 32;
 /// Default name of the channel that is made for the first events, as in LTTng.
 const FIRST_CHANNEL: &str = "channel0";
+/// Default name of the channel that is made for the first events of the kernel.
+const FIRST_KERNEL_CHANNEL: &str = "kernel0";
 /// Maximum number of files and directories removed or skipped per turn of the event loop, over all
 /// removals.
 const CLEARED_AT_ONCE: usize = 128;
@@ -184,7 +193,17 @@ pub(crate) struct RequestHandler<'n> {
     /// Default directory of the sessions' outputs; with `None`, it is below each user's home
     /// directory.
     pub(crate) traces: Option<&'n Path>,
+    /// Set if the agent can start the tracer of the kernel.
+    pub(crate) has_kernel_tracer: bool,
     pub(crate) effects: Vec<Effect>,
+}
+
+/// Change that a rule makes.
+#[derive(Clone, Copy, Debug)]
+struct EventChange {
+    enabled: bool,
+    /// Set for events of the kernel.
+    is_kernel: bool,
 }
 
 impl RequestHandler<'_> {
@@ -268,11 +287,28 @@ impl RequestHandler<'_> {
             Request::ListSessions(name) => self.list(who, name.as_deref()),
             Request::CreateChannel(NewChannel { session, channel }) => {
                 let at = self.find(who, &session)?;
-                self.create_channel(at, channel)?;
+                self.create_channel(at, channel, false)?;
                 Ok(Answer::Done(vec![]))
             }
-            Request::EnableEvents(events) => self.change_events(who, true, events),
-            Request::DisableEvents(events) => self.change_events(who, false, events),
+            Request::CreateKernelChannel(NewChannel { session, channel }) => {
+                let at = self.find(who, &session)?;
+                self.check_kernel(at)?;
+                self.create_channel(at, channel, true)?;
+                Ok(Answer::Done(vec![]))
+            }
+            Request::EnableEvents(events) => {
+                self.change_events(who, EventChange { enabled: true, is_kernel: false }, events)
+            }
+            Request::EnableKernelEvents(events) => {
+                self.may_record_kernel(who, &events.selection.names)?;
+                self.change_events(who, EventChange { enabled: true, is_kernel: true }, events)
+            }
+            Request::DisableEvents(events) => {
+                self.change_events(who, EventChange { enabled: false, is_kernel: false }, events)
+            }
+            Request::DisableKernelEvents(events) => {
+                self.change_events(who, EventChange { enabled: false, is_kernel: true }, events)
+            }
             Request::ListApplications(wanted) => Ok(Answer::List(self.list_programs(who, &wanted))),
             Request::Status(name) => self.status(who, name.as_deref()),
             Request::GetSampling => {
@@ -383,8 +419,66 @@ impl RequestHandler<'_> {
         Ok(())
     }
 
-    fn create_channel(&mut self, at: usize, mut channel: Channel) -> Result<(), Failed> {
-        fill_in_sizes(&mut channel);
+    /// Checks that the user may record these events of the kernel: root may record all, and members
+    /// of the group those that are approved.
+    fn may_record_kernel(&self, who: Requester, names: &[String]) -> Result<(), Failed> {
+        let refused = |why: String| {
+            let hint = format!(
+                "run the command as root, or let an administrator approve the events in {}",
+                approved_probes::PATH
+            );
+            Failed { hint: Some(hint), ..failed(code::NOT_PERMITTED, why) }
+        };
+        if who.owner.uid == 0 || who.owner.uid == blkkin_sys::user_id() {
+            return Ok(());
+        }
+        if !who.is_privileged {
+            return Err(refused("only root may record events of the kernel".to_owned()));
+        }
+        match approved_probes::find_unapproved(names) {
+            Ok(None) => Ok(()),
+            Ok(Some(name)) => Err(refused(format!("the events `{name}` are not approved"))),
+            Err(error) => Err(refused(format!("the approved events cannot be read: {error}"))),
+        }
+    }
+
+    /// Checks that a session can record events of the kernel.
+    fn check_kernel(&self, at: usize) -> Result<(), Failed> {
+        let session = &self.sessions.list[at];
+        if session.purpose == Purpose::Snapshot {
+            let what =
+                format!("snapshot session `{}` cannot hold events of the kernel", session.name);
+            let hint = Some("record them in a session of its own, without --snapshot".into());
+            return Err(Failed { hint, ..failed(code::WRONG_STATE, what) });
+        }
+        if !self.has_kernel_tracer {
+            let what = "this agent cannot record events of the kernel";
+            let hint =
+                Some("start the agent as root; `blkkin doctor` shows what is missing".into());
+            return Err(Failed { hint, ..failed(code::KERNEL, what) });
+        }
+        Ok(())
+    }
+
+    fn create_channel(
+        &mut self,
+        at: usize,
+        mut channel: Channel,
+        is_kernel: bool,
+    ) -> Result<(), Failed> {
+        fill_in_sizes(&mut channel, is_kernel);
+        if is_kernel {
+            let kernel_contexts = vec![Context::Pid, Context::Tid];
+            if !channel.contexts.is_empty() && channel.contexts != kernel_contexts {
+                let what = "events of the kernel have the contexts `pid` and `tid`, and no others";
+                return Err(failed(code::BAD_VALUE, what));
+            }
+            if channel.mode == Mode::Overwrite {
+                let what = "rings of the kernel cannot overwrite events yet; leave out --overwrite";
+                return Err(failed(code::BAD_VALUE, what));
+            }
+            channel.contexts = kernel_contexts;
+        }
         let session = &mut self.sessions.list[at];
         let name = &channel.name;
         if session.channels.iter().any(|one| one.channel.name == *name) {
@@ -408,14 +502,18 @@ impl RequestHandler<'_> {
         let account = self.accounts.of(session.owner.uid);
         let bytes =
             account.reserve(Quota::RuleBytes, size_of_channel(&channel)).map_err(exceeded)?;
-        session.channels.push(SessionChannel::new(channel, bytes));
+        session.channels.push(SessionChannel::new(channel, is_kernel, bytes));
         Ok(())
     }
 
     /// Enables or disables events by a new rule of a channel. To enable events, makes the first
-    /// channel if the session has no channel.
-    fn change_events(&mut self, who: Requester, enabled: bool, events: Events) -> Outcome {
+    /// channel if the session has no channel for such events.
+    fn change_events(&mut self, who: Requester, change: EventChange, events: Events) -> Outcome {
+        let EventChange { enabled, is_kernel } = change;
         let at = self.find(who, &events.session)?;
+        if is_kernel {
+            self.check_kernel(at)?;
+        }
         if let Some(Err(error)) =
             events.selection.filter.as_deref().map(Filter::parse_for_recording)
         {
@@ -431,19 +529,24 @@ impl RequestHandler<'_> {
         }
         let account = self.accounts.of(self.sessions.list[at].owner.uid);
         let rule = SessionRule::new(&account, enabled, events.selection).map_err(exceeded)?;
-        if self.sessions.list[at].channels.is_empty() && enabled {
+        let channels = &self.sessions.list[at].channels;
+        let has_channel = channels.iter().any(|one| one.is_kernel == is_kernel);
+        let is_taken =
+            channels.iter().any(|one| Some(&one.channel.name) == events.channel.as_ref());
+        if !has_channel && !is_taken && enabled {
             let mode = match self.sessions.list[at].purpose {
                 Purpose::Record => Mode::Discard,
                 Purpose::Snapshot => Mode::Overwrite,
             };
-            let name = events.channel.clone().unwrap_or_else(|| FIRST_CHANNEL.to_owned());
+            let first = if is_kernel { FIRST_KERNEL_CHANNEL } else { FIRST_CHANNEL };
+            let name = events.channel.clone().unwrap_or_else(|| first.to_owned());
             let channel = Channel { mode, ..Channel::named(name) };
-            self.create_channel(at, channel)?;
+            self.create_channel(at, channel, is_kernel)?;
         }
         let session = &mut self.sessions.list[at];
         let named = |channel: &SessionChannel| match &events.channel {
             Some(name) => channel.channel.name == *name,
-            None => true,
+            None => channel.is_kernel == is_kernel,
         };
         let mut found = session.channels.iter_mut().filter(|channel| named(channel));
         let (Some(channel), None) = (found.next(), found.next()) else {
@@ -467,6 +570,15 @@ impl RequestHandler<'_> {
                 (!names.is_empty()).then(|| format!("its channels: {}", names.join(", ")));
             return Err(failed);
         };
+        if channel.is_kernel != is_kernel {
+            let name = &channel.channel.name;
+            let (own, hint) = match is_kernel {
+                true => ("programs", "name another channel, or leave out --kernel"),
+                false => ("the kernel", "name another channel, or add --kernel"),
+            };
+            let what = format!("channel `{name}` records events of {own}");
+            return Err(Failed { hint: Some(hint.into()), ..failed(code::BAD_VALUE, what) });
+        }
         if !channel.add(rule) {
             let message = format!("channel `{}` has too many rules", channel.channel.name);
             return Err(failed(code::QUOTA, message));
@@ -487,7 +599,10 @@ impl RequestHandler<'_> {
         for session in self.sessions.list[wanted].iter().filter(|session| who.sees(session)) {
             replies.push(Reply::Session(session.state()));
             for channel in &session.channels {
-                replies.push(Reply::Channel(channel.channel.clone()));
+                replies.push(match channel.is_kernel {
+                    true => Reply::KernelChannel(channel.channel.clone()),
+                    false => Reply::Channel(channel.channel.clone()),
+                });
             }
             let rules = session.channels.iter().flat_map(SessionChannel::rule_messages);
             replies.extend(rules.map(Reply::Rule));
@@ -501,7 +616,7 @@ impl RequestHandler<'_> {
             wanted.processes.executables.iter().map(|text| Executable::new(text)).collect();
         let is_wanted = |one: &Program| {
             let is_own = who.is_privileged || one.process.uid == who.owner.uid;
-            is_own && one.process.is_selected_by(&wanted.processes, &executables)
+            is_own && !one.is_kernel && one.process.is_selected_by(&wanted.processes, &executables)
         };
         let programs = self.programs.ids(is_wanted).into();
         Listing { programs, next_type: None, with_types: wanted.event_types }

@@ -153,6 +153,27 @@ impl Rings {
         Ok((rings, file))
     }
 
+    /// Maps rings that the tracer of the kernel has made in an eBPF map, in place of `replaced`.
+    /// Fails unless they have the same identity, mode and sizes; the tracer chooses their number.
+    pub(crate) fn of_kernel(memory: &OwnedFd, replaced: &Rings) -> io::Result<Rings> {
+        let invalid = || io::Error::new(io::ErrorKind::InvalidData, "rings of another channel");
+        let cells = Cells::new(blkkin_sys::bpf::map_block(memory.as_fd())?);
+        let shape = cells.shape().map_err(io::Error::other)?;
+        let of_a_ring = |shape: &Shape| {
+            (shape.uuid, shape.stream, shape.mode, shape.subbuffer_size, shape.subbuffer_count)
+        };
+        if of_a_ring(&shape) != of_a_ring(&replaced.shape) {
+            return Err(invalid());
+        }
+        cells.exclude_from_dump();
+        let clock = Clock::Monotonic;
+        let reader = |ring| Reader::new(&shape, ring, clock).with_explicit_free();
+        let readers = (0..shape.rings).map(|ring| (reader(ring), RingCounts::default())).collect();
+        // Files of all eBPF maps have the same number.
+        let identity = replaced.identity;
+        Ok(Rings { cells, file: None, identity, clock, is_adopted: false, shape, readers })
+    }
+
     /// Seals the memory, so that it can be read whatever the program does with its descriptor. The
     /// program must have mapped the memory, or have ended.
     pub(crate) fn seal(&mut self) -> io::Result<()> {

@@ -88,12 +88,17 @@ impl SavedState {
                 let account = accounts.of(saved.state.owner);
                 self.sessions.push(session(saved, &account));
             }
-            StateRecord::Channel(channel) => {
+            StateRecord::Channel(_) | StateRecord::KernelChannel(_) => {
+                let is_kernel = matches!(saved, StateRecord::KernelChannel(_));
+                let (StateRecord::Channel(channel) | StateRecord::KernelChannel(channel)) = saved
+                else {
+                    return;
+                };
                 if let Some(session) = self.sessions.last_mut() {
                     let account = accounts.of(session.owner.uid);
                     let bytes =
                         account.reserve_unchecked(Quota::RuleBytes, size_of_channel(&channel));
-                    session.channels.push(SessionChannel::new(channel, bytes));
+                    session.channels.push(SessionChannel::new(channel, is_kernel, bytes));
                 }
             }
             StateRecord::Rule(Rule { channel, enabled, selection }) => {

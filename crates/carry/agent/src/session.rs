@@ -46,6 +46,8 @@ pub(crate) struct Session {
 #[derive(Debug)]
 pub(crate) struct SessionChannel {
     pub(crate) channel: Channel,
+    /// Set if the channel records events of the kernel; otherwise those of programs.
+    pub(crate) is_kernel: bool,
     rules: Vec<SessionRule>,
     /// Set of all rules of the channel. Processes that are selected by every rule share it.
     all: RuleSet,
@@ -55,7 +57,6 @@ pub(crate) struct SessionChannel {
 /// A rule that enables or disables events, for all processes or for selected ones.
 #[derive(Debug)]
 pub(crate) struct SessionRule {
-    processes: Processes,
     executables: Vec<Executable>,
     sent_rule: Arc<SentRule>,
 }
@@ -64,6 +65,8 @@ pub(crate) struct SessionRule {
 #[derive(Debug)]
 pub(crate) struct SentRule {
     rule: EventRule,
+    /// Processes that the rule selects. Programs do not get them, the tracer of the kernel does.
+    processes: Processes,
     compiled: Arc<CompiledRule>,
     _bytes: Share,
 }
@@ -114,6 +117,12 @@ impl RuleSet {
     /// Returns the rules in the form that is sent to programs.
     pub(crate) fn rules(&self) -> impl Iterator<Item = &EventRule> {
         self.sent_rules.iter().map(|order| &order.rule)
+    }
+
+    /// Returns the rules in the form that is sent to the tracer of the kernel: selections, and
+    /// whether each enables events.
+    pub(crate) fn selections(&self) -> impl Iterator<Item = (bool, Selection)> {
+        self.sent_rules.iter().map(|order| (order.rule.enabled, order.selection()))
     }
 
     /// Returns whether the rules select no event, because none of them enables events.
@@ -185,28 +194,31 @@ impl SessionRule {
         let size = executables.iter().map(|one| EXECUTABLE_SIZE + one.size());
         grow(&mut room, (size.sum::<usize>() + rule.size()) as u64)?;
         let patterns = Arc::new(CompiledRule { rule, _bytes: room });
-        let order = Arc::new(SentRule { rule: sent, compiled: patterns, _bytes: bytes });
-        Ok(SessionRule { processes, executables, sent_rule: order })
+        let order = SentRule { rule: sent, processes, compiled: patterns, _bytes: bytes };
+        Ok(SessionRule { executables, sent_rule: Arc::new(order) })
     }
 
     /// Returns whether `other` selects the same events of the same processes. Whether the rules
     /// enable or disable these events is not compared.
     fn selects_as(&self, other: &SessionRule) -> bool {
         let (one, two) = (&self.sent_rule.rule, &other.sent_rule.rule);
-        self.processes == other.processes
+        self.sent_rule.processes == other.sent_rule.processes
             && (&one.names, &one.excluded, one.levels, &one.filter)
                 == (&two.names, &two.excluded, two.levels, &two.filter)
     }
+}
 
+impl SentRule {
     fn selection(&self) -> Selection {
-        let EventRule { names, excluded, levels, filter, .. } = self.sent_rule.rule.clone();
+        let EventRule { names, excluded, levels, filter, .. } = self.rule.clone();
         Selection { names, excluded, levels, filter, processes: self.processes.clone() }
     }
 }
 
 impl SessionChannel {
-    pub(crate) fn new(channel: Channel, _bytes: Share) -> SessionChannel {
-        SessionChannel { channel, rules: Vec::new(), all: RuleSet::default(), _bytes }
+    pub(crate) fn new(channel: Channel, is_kernel: bool, _bytes: Share) -> SessionChannel {
+        let (rules, all) = (Vec::new(), RuleSet::default());
+        SessionChannel { channel, is_kernel, rules, all, _bytes }
     }
 
     /// Adds a rule; returns false if the channel has too many rules. An earlier rule with the same
@@ -220,10 +232,15 @@ impl SessionChannel {
         has_room
     }
 
-    /// Returns the rules that apply to a process.
+    /// Returns the rules that apply to a process. The tracer of the kernel gets all rules of its
+    /// channels, since it selects the processes.
     pub(crate) fn rules_for(&self, process: &Process) -> RuleSet {
-        let is_meant =
-            |rule: &&SessionRule| process.is_selected_by(&rule.processes, &rule.executables);
+        if self.is_kernel {
+            return self.all.clone();
+        }
+        let is_meant = |rule: &&SessionRule| {
+            process.is_selected_by(&rule.sent_rule.processes, &rule.executables)
+        };
         let meant = self.rules.iter().filter(is_meant).map(|rule| rule.sent_rule.clone());
         let meant: Vec<Arc<SentRule>> = meant.collect();
         match meant.len() == self.rules.len() {
@@ -237,7 +254,7 @@ impl SessionChannel {
         self.rules.iter().map(|rule| Rule {
             channel: self.channel.name.clone(),
             enabled: rule.sent_rule.rule.enabled,
-            selection: rule.selection(),
+            selection: rule.sent_rule.selection(),
         })
     }
 }

@@ -106,6 +106,12 @@ impl Sessions {
         self.list.iter().find(|session| session.id == id)
     }
 
+    /// Returns true if an active session has a channel for events of the kernel.
+    pub(crate) fn record_kernel(&self) -> bool {
+        let mut active = self.list.iter().filter(|session| session.is_active());
+        active.any(|session| session.channels.iter().any(|channel| channel.is_kernel))
+    }
+
     pub(crate) fn position(&self, id: SessionId) -> Option<usize> {
         self.list.iter().position(|session| session.id == id)
     }
@@ -418,7 +424,10 @@ impl Sessions {
                 note(StateRecord::Limit(SavedLimit { number: session.id, size_max }));
             }
             for channel in &session.channels {
-                note(StateRecord::Channel(channel.channel.clone()));
+                note(match channel.is_kernel {
+                    true => StateRecord::KernelChannel(channel.channel.clone()),
+                    false => StateRecord::Channel(channel.channel.clone()),
+                });
             }
             let rules = session.channels.iter().flat_map(SessionChannel::rule_messages);
             rules.map(StateRecord::Rule).for_each(&mut note);

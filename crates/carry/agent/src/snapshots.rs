@@ -145,8 +145,7 @@ impl SnapshotJob {
                     let path = directory_of(self.output.path(), program);
                     let mut trace = Trace::new(path, self.output.clone(), about, None);
                     for (number, channel) in session.channels.iter().enumerate() {
-                        let channel = &channel.channel;
-                        trace.add_channel(number as u32, &channel.name, &channel.contexts);
+                        trace.add_channel(number as u32, channel);
                     }
                     let (trace, cursor) = none.insert((trace, SnapshotCursor::default()));
                     (trace, cursor)

@@ -6,14 +6,15 @@
 //! moment, except for a packet that is being written.
 
 use crate::clock::Rate;
-use crate::metadata;
+use crate::metadata::{self, Domain};
 use crate::notebook::Note;
 use crate::output::Output;
 use crate::page_cache::PageCacheTrimmer;
 use crate::quota::Account;
 use crate::rings::{Packets, Rings, online_processors};
+use crate::session::SessionChannel;
 use crate::size_limit::{FreeSpace, SizeLimit};
-use blkkin_control::{Context, EventType};
+use blkkin_control::{Channel, EventType};
 use blkkin_ctf::metadata::METADATA_SIZE_MAX;
 use blkkin_ctf::schema::{EnvValue, Schema, Uuid};
 use blkkin_ctf::tsdl::{WriteProgress, write_additions};
@@ -366,14 +367,16 @@ impl Trace {
     }
 
     /// Adds the stream of a channel, unless the trace has a stream with this number.
-    pub(crate) fn add_channel(&mut self, number: u32, name: &str, contexts: &[Context]) {
+    pub(crate) fn add_channel(&mut self, number: u32, added: &SessionChannel) {
+        let Channel { name, contexts, .. } = &added.channel;
         if let Some(stream) = self.streams.iter_mut().find(|stream| stream.number == number) {
             // A resumed trace has no names of channels in its metadata.
             name.clone_into(&mut stream.name);
         } else {
             let (name, types) = (name.to_owned(), HashSet::new());
             self.streams.push(Stream { number, name, types });
-            self.schema.streams.push(metadata::stream(number, contexts));
+            let domain = if added.is_kernel { Domain::Kernel } else { Domain::Programs };
+            self.schema.streams.push(metadata::stream(number, contexts, domain));
             self.has_more = true;
         }
     }

@@ -62,6 +62,7 @@ impl Public {
             traces: None,
             manager: None,
             limits: self.limits,
+            kernel_tracer: None,
             log: |_| (),
         }));
     }

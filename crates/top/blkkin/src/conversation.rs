@@ -136,11 +136,26 @@ pub(crate) struct AgentConnection {
     client: Client,
 }
 
+/// Channel of a session.
+#[derive(Clone, Debug)]
+pub(crate) struct SessionChannel {
+    pub(crate) channel: Channel,
+    /// Set if the channel records events of the kernel.
+    pub(crate) is_kernel: bool,
+}
+
+impl SessionChannel {
+    /// Returns the source of the channel's events, by its name in LTTng.
+    pub(crate) fn domain(&self) -> &'static str {
+        if self.is_kernel { "kernel" } else { "user" }
+    }
+}
+
 /// A session with its channels, rules and losses.
 #[derive(Debug)]
 pub(crate) struct SessionDetails {
     pub(crate) state: SessionState,
-    pub(crate) channels: Vec<Channel>,
+    pub(crate) channels: Vec<SessionChannel>,
     pub(crate) rules: Vec<Rule>,
     pub(crate) losses: Vec<Loss>,
 }
@@ -232,7 +247,7 @@ impl AgentConnection {
                 let channels = group_by_session
                     .into_iter()
                     .flat_map(|group_by_session| group_by_session.channels);
-                let names: Vec<String> = channels.map(|channel| channel.name).collect();
+                let names: Vec<String> = channels.map(|one| one.channel.name).collect();
                 match channel {
                     _ if names.is_empty() => None,
                     Some(channel) => Some(nearest(channel, &names, "channel")),
@@ -287,7 +302,12 @@ fn group_by_session(replies: Vec<Reply>) -> Vec<SessionDetails> {
                     losses: Vec::new(),
                 });
             }
-            (Reply::Channel(channel), Some(last)) => last.channels.push(channel),
+            (Reply::Channel(channel), Some(last)) => {
+                last.channels.push(SessionChannel { channel, is_kernel: false });
+            }
+            (Reply::KernelChannel(channel), Some(last)) => {
+                last.channels.push(SessionChannel { channel, is_kernel: true });
+            }
             (Reply::Rule(rule), Some(last)) => last.rules.push(rule),
             (Reply::Loss(loss), Some(last)) => last.losses.push(loss),
             _ => {}
@@ -307,8 +327,13 @@ fn names_of(request: &Request) -> (Option<&str>, Option<&str>) {
         Request::Snapshot(snapshot) => (Some(&snapshot.session), None),
         Request::ListSessions(session) | Request::Status(session) => (session.as_deref(), None),
         Request::LimitSession(limit) => (Some(&limit.session), None),
-        Request::CreateChannel(new) => (Some(&new.session), Some(&new.channel.name)),
-        Request::EnableEvents(events) | Request::DisableEvents(events) => {
+        Request::CreateChannel(new) | Request::CreateKernelChannel(new) => {
+            (Some(&new.session), Some(&new.channel.name))
+        }
+        Request::EnableEvents(events)
+        | Request::DisableEvents(events)
+        | Request::EnableKernelEvents(events)
+        | Request::DisableKernelEvents(events) => {
             (Some(&events.session), events.channel.as_deref())
         }
         Request::CreateSession(_)
@@ -328,7 +353,7 @@ pub(crate) fn check(request: &Request) -> Result<(), Error> {
 fn part(fault: &Fault) -> &'static str {
     match (fault.message, fault.field) {
         ("CreateSession", "name") | (_, "session") => "the session's name",
-        ("CreateChannel", "name") | (_, "channel") => "the channel's name",
+        ("CreateChannel" | "CreateKernelChannel", "name") | (_, "channel") => "the channel's name",
         (_, "contexts") => "the contexts",
         (_, "names") => "the patterns for events",
         (_, "excluded") => "the patterns to exclude",

@@ -95,6 +95,8 @@ enum Command {
     Sampling(commands::sampling::Args),
     Completions(commands::completions::Args),
     Agent(commands::agent::Args),
+    #[command(hide = true)]
+    KernelTracer(commands::kernel_tracer::Args),
     Scribe(commands::scribe::Args),
     Server(commands::server::Args),
     Store(commands::store::Args),
@@ -123,6 +125,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => commands::demo::run(args),
         Command::Record(args) => commands::record::run(args),
         Command::Agent(args) => commands::agent::run(args),
+        Command::KernelTracer(args) => commands::kernel_tracer::run(&args),
         Command::Scribe(args) => commands::scribe::run(args),
         Command::Send(args) => commands::send::run(args),
         Command::Server(args) => commands::server::run(args),

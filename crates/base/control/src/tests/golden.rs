@@ -9,9 +9,10 @@ use crate::message::Messages;
 use crate::{
     Activity, AddChannel, Answer, Application, Applications, Cause, Channel, ChannelRule, Clock,
     Context, Decoder, EventRule, EventType, Events, EvictedRings, Failed, Field, FieldKind,
-    FromApplication, Hello, KeepChannel, Level, Levels, Loss, Mode, NewChannel, Opening, Orphan,
-    Processes, Purpose, Quota, Refused, Reply, Request, Ring, RingTotals, Role, Rule, Selection,
-    Session, SessionLimit, SessionState, Snapshot, ToApplication, Version, Welcome, Width, code,
+    FromApplication, Hello, KeepChannel, KernelRule, Level, Levels, Loss, Mode, NewChannel,
+    Opening, Orphan, Processes, Purpose, Quota, Refused, Reply, Request, Ring, RingTotals, Role,
+    Rule, Selection, Session, SessionLimit, SessionState, Snapshot, ToApplication, Unavailable,
+    Version, Welcome, Width, code,
 };
 
 /// Parses hexadecimal bytes and quoted text into bytes.
@@ -125,6 +126,7 @@ fn openings() {
             r#"1b000000 0100 "blkkin"01000000 00 07000000 00 02000000"dd" 01000000"9""#,
         ),
         (hello(Role::Command), r#"16000000 0100 "blkkin"01000000 01 02000000"dd" 01000000"9""#),
+        (hello(Role::Kernel), r#"16000000 0100 "blkkin"01000000 02 02000000"dd" 01000000"9""#),
     ]);
     let refused = |try_again| Refused { version, try_again, reason: "no".into() };
     check(vec![
@@ -148,6 +150,11 @@ fn applications() {
         (FromApplication::Goodbye, "00000000 0201"),
         (FromApplication::Ping(0x0102030405060708), "08000000 0301 0807060504030201"),
         (FromApplication::Pong(1), "08000000 0401 0100000000000000"),
+        (FromApplication::KernelRings(1), "04000000 0611 01000000"),
+        (
+            FromApplication::Unavailable(Unavailable { channel: 1, reason: "no".into() }),
+            r#"0a000000 0701 01000000 02000000"no""#,
+        ),
     ]);
     let mut contexts = Context::ALL.to_vec();
     contexts.push(Context::Supplied { name: "p:q".into() });
@@ -184,6 +191,14 @@ fn applications() {
         (
             ToApplication::KeepChannel(KeepChannel { channel: 1, orphan: 2 }),
             "08000000 0902 01000000 02000000",
+        ),
+        (
+            ToApplication::KernelRule(KernelRule {
+                channel: 1,
+                enabled: true,
+                selection: selection(),
+            }),
+            &format!("33000000 0a02 01000000 01 {SELECTION}"),
         ),
     ]);
 }
@@ -239,6 +254,18 @@ fn requests() {
         (
             Request::LimitSession(SessionLimit { session: "s".into(), size_max: 258 }),
             r#"0d000000 0f03 01000000"s" 0201000000000000"#,
+        ),
+        (
+            Request::CreateKernelChannel(new(Channel::named("c"))),
+            r#"14000000 1003 01000000"s" 01000000"c" 00 00 00 0000 00000000 00"#,
+        ),
+        (
+            Request::EnableKernelEvents(events(Some("c"), selection())),
+            &format!(r#"39000000 1103 01000000"s" 01 01000000"c" {SELECTION}"#),
+        ),
+        (
+            Request::DisableKernelEvents(events(None, all(Levels::Any))),
+            r#"16000000 1203 01000000"s" 00 0100 01000000"*" 0000 00 00 0000 0000 00"#,
         ),
     ]);
 }
@@ -321,6 +348,10 @@ fn replies() {
             Reply::Channel(channel()),
             r#"20000000 0404 01000000"c" 01 01 0010000000000000 01 04000000 0100 01 02010000
                01 01020000"#,
+        ),
+        (
+            Reply::KernelChannel(Channel::named("c")),
+            r#"0f000000 0f04 01000000"c" 00 00 00 0000 00000000 00"#,
         ),
         (
             Reply::Rule(Rule { channel: "c".into(), enabled: true, selection: selection() }),

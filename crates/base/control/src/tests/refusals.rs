@@ -168,9 +168,9 @@ fn versions() {
          protocol",
     );
     check(
-        b"blkkin\x01\0\0\0\x02",
-        "byte 16: Hello, role: 2 is no Role",
-        "the daemon does not understand this program: byte 16: Hello, role: 2 is no Role",
+        b"blkkin\x01\0\0\0\x03",
+        "byte 16: Hello, role: 3 is no Role",
+        "the daemon does not understand this program: byte 16: Hello, role: 3 is no Role",
     );
 }
 

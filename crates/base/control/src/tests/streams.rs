@@ -298,7 +298,7 @@ fn kinds_are_told_apart() {
         assert!(all[..index].iter().all(|other| other.number & 0xfff != kind.number & 0xfff));
         let expected = match kind.name {
             "AddChannel" => 2,
-            "Catalog" | "Orphan" => 1,
+            "Catalog" | "Orphan" | "KernelRings" => 1,
             _ => 0,
         };
         assert_eq!(kind.descriptors(), expected);

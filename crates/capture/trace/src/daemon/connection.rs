@@ -341,8 +341,8 @@ impl Connection {
                 orphan.into_iter().for_each(Orphan::remove);
                 Ok(())
             }
-            // No `Ping` was sent.
-            ToApplication::Pong(_) => Ok(()),
+            // No `Ping` was sent, and rules for the kernel are for its tracer.
+            ToApplication::Pong(_) | ToApplication::KernelRule(_) => Ok(()),
         }
     }
 

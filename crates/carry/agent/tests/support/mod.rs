@@ -99,6 +99,7 @@ impl Succession {
             traces: None,
             manager: None,
             limits: self.limits,
+            kernel_tracer: None,
             log: |line| LOG.lock().unwrap().push(line.to_owned()),
         }));
     }
@@ -365,7 +366,9 @@ impl Program {
                     is_done = true;
                 }
                 ToApplication::Release(number) => self.orphans[number as usize] = None,
-                ToApplication::Sampling(_) | ToApplication::Pong(_) => {}
+                ToApplication::Sampling(_)
+                | ToApplication::Pong(_)
+                | ToApplication::KernelRule(_) => {}
             }
         }
         is_done

@@ -53,6 +53,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         group: args.group,
         traces: args.traces.map(absolute),
         limits: Limits::default(),
+        kernel_tracer: super::kernel_tracer::spawn(),
         manager: env::var_os("NOTIFY_SOCKET").filter(|socket| !socket.is_empty()),
         log,
     };

@@ -3,7 +3,7 @@
 use super::completions;
 use super::event_limits::EventLimits;
 use super::session::{SessionArg, list::channel_lines};
-use crate::conversation::{AgentArgs, check, json, print};
+use crate::conversation::{AgentArgs, SessionChannel, check, json, print};
 use crate::exit::{Error, Exit};
 use crate::values;
 use blkkin_control::{Channel, Context, Mode, NewChannel, Request};
@@ -42,6 +42,7 @@ enum Command {
         blkkin channel create main -s web --subbuf-size 1M --num-subbuf 8\n  \
         blkkin channel create main --blocking=20ms            wait for room, then drop\n  \
         blkkin channel create flight -s web --overwrite       the newest events are kept\n  \
+        blkkin channel create disks --kernel --num-subbuf 32  for events of the kernel\n  \
         blkkin channel create main --context pid,tid,procname,'$app.db:query'",
     after_help = crate::help::AGENT_HELP
 )]
@@ -52,6 +53,10 @@ struct Create {
 
     #[command(flatten)]
     session: SessionArg,
+
+    /// Make a channel for events of the kernel; see `blkkin event enable --kernel`
+    #[arg(short, long, conflicts_with_all = ["overwrite", "blocking", "string_max", "context"])]
+    kernel: bool,
 
     /// When the ring is full, overwrite the oldest events
     #[arg(long, conflicts_with_all = ["discard", "blocking"], help_heading = "Ring")]
@@ -121,8 +126,8 @@ fn create(args: Create) -> Result<Exit, Error> {
         event_size: args.limits.string_max,
     };
     let name = &channel.name;
-    let request =
-        |session| Request::CreateChannel(NewChannel { session, channel: channel.clone() });
+    let kind = if args.kernel { Request::CreateKernelChannel } else { Request::CreateChannel };
+    let request = |session| kind(NewChannel { session, channel: channel.clone() });
     let done = args.agent.request_for_session(args.session.name(), request)?;
     let words = format!("channel `{name}` made in session `{}`", done.session);
     args.agent.report(&done, "channel create", words, &[("channel", name.as_str().into())])?;
@@ -140,7 +145,8 @@ fn list(args: &List) -> Result<Exit, Error> {
         None => conversation.only_session()?,
     };
     let sessions = conversation.sessions(Some(&session))?;
-    let channels: Vec<Channel> = sessions.into_iter().flat_map(|listed| listed.channels).collect();
+    let channels = sessions.into_iter().flat_map(|listed| listed.channels);
+    let channels: Vec<SessionChannel> = channels.collect();
     if args.agent.json {
         let object = serde_json::json!({
             "schema": "blkkin.channels.v1",

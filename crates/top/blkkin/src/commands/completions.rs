@@ -127,7 +127,7 @@ pub(super) fn sessions() -> Vec<CompletionCandidate> {
 pub(super) fn channels() -> Vec<CompletionCandidate> {
     let session = option_before(std::env::args_os(), "-s", "--session");
     names(Request::ListSessions(session), |reply| match reply {
-        Reply::Channel(channel) => Some(channel.name),
+        Reply::Channel(channel) | Reply::KernelChannel(channel) => Some(channel.name),
         _ => None,
     })
 }

@@ -49,7 +49,10 @@ enum Command {
         blkkin event enable -s web -c main 'rpc:*' -x 'rpc:ping*'\n  \
         blkkin event enable --all --level warning             warnings and worse\n  \
         blkkin event enable 'disk:*' --filter 'len >= 4096 && ret < 0'\n  \
-        blkkin event enable --all --exe ceph-osd --pid 4711 --children",
+        blkkin event enable --all --exe ceph-osd --pid 4711 --children\n  \
+        blkkin event enable --kernel 'block:*' syscall:fsync  of the kernel, in the same session\n  \
+        blkkin event enable --kernel 'syscall:*' --exe postgres\n  \
+        blkkin event enable --probe kprobe:vfs_unlink --probe 'usdt:python3:python:gc__*'",
     after_help = crate::help::AGENT_HELP
 )]
 struct Enable {
@@ -82,7 +85,7 @@ struct EventArgs {
     #[arg(
         value_name = "PATTERN",
         value_delimiter = ',',
-        required_unless_present = "all",
+        required_unless_present_any = ["all", "probe"],
         add = ArgValueCandidates::new(completions::events)
     )]
     patterns: Vec<String>,
@@ -90,6 +93,21 @@ struct EventArgs {
     /// All events
     #[arg(short, long, conflicts_with = "patterns")]
     all: bool,
+
+    /// Events of the kernel: syscall:NAME, tracepoints (SUBSYSTEM:NAME), process:fork, exec and
+    /// exit; `blkkin probe ls` lists them
+    #[arg(short, long, conflicts_with_all = ["level", "level_only"], help_heading = "Kernel")]
+    kernel: bool,
+
+    /// Probe of the kernel or of a program: kprobe:FUNCTION, kretprobe, fentry, fexit,
+    /// raw:TRACEPOINT, uprobe:PROGRAM:FUNCTION, uretprobe, usdt:PROGRAM:PROVIDER:NAME, profile:99hz
+    #[arg(
+        long,
+        value_name = "PROBE",
+        conflicts_with_all = ["level", "level_only", "all"],
+        help_heading = "Kernel"
+    )]
+    probe: Vec<String>,
 
     #[command(flatten)]
     session: SessionArg,
@@ -152,10 +170,14 @@ struct EventArgs {
 pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     match args.command {
         Command::Enable(args) => {
-            change(args.events, "event enable", "enabled", Request::EnableEvents)
+            let requests =
+                Requests { programs: Request::EnableEvents, kernel: Request::EnableKernelEvents };
+            change(args.events, "event enable", "enabled", &requests)
         }
         Command::Disable(args) => {
-            change(args.events, "event disable", "disabled", Request::DisableEvents)
+            let requests =
+                Requests { programs: Request::DisableEvents, kernel: Request::DisableKernelEvents };
+            change(args.events, "event disable", "disabled", &requests)
         }
         Command::List(args) => list::run(args),
     }
@@ -172,12 +194,22 @@ pub(super) fn check_patterns(patterns: &[String]) -> Result<(), Error> {
     }
 }
 
+/// Requests that change rules for events of programs and of the kernel.
+struct Requests {
+    programs: fn(Events) -> Request,
+    kernel: fn(Events) -> Request,
+}
+
+/// Changes the rules of a channel.
 fn change(
-    args: EventArgs,
+    mut args: EventArgs,
     action: &str,
     participle: &str,
-    request: fn(Events) -> Request,
+    requests: &Requests,
 ) -> Result<Exit, Error> {
+    let is_kernel = args.kernel || !args.probe.is_empty();
+    let request = if is_kernel { requests.kernel } else { requests.programs };
+    args.patterns.append(&mut args.probe);
     if let Some(text) = &args.filter {
         let color = ColorChoice::Auto.applies(&io::stderr());
         Filter::parse_for_recording(text).map_err(|error| Error::usage(error.render(color)))?;

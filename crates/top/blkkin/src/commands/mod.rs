@@ -10,6 +10,7 @@ pub(crate) mod event;
 pub(crate) mod event_limits;
 pub(crate) mod info;
 pub(crate) mod io;
+pub(crate) mod kernel_tracer;
 pub(crate) mod merge;
 pub(crate) mod query;
 pub(crate) mod record;

@@ -1,10 +1,10 @@
 //! JSON form of the agent's replies. Unknown and unset values are `null`. Times are nanoseconds
 //! since 1970; durations have their unit in the name.
 
-use super::SessionDetails;
+use super::{SessionChannel, SessionDetails};
 use crate::losses;
 use blkkin_control::{
-    Application, Channel, Context, EventType, Field, FieldKind, Levels, Processes, Rule, Scalar,
+    Application, Context, EventType, Field, FieldKind, Levels, Processes, Rule, Scalar,
     WAIT_FOREVER,
 };
 use serde_json::{Value, json};
@@ -24,9 +24,11 @@ pub(crate) fn session(listed: &SessionDetails) -> Value {
     })
 }
 
-pub(crate) fn channel(channel: &Channel) -> Value {
+pub(crate) fn channel(listed: &SessionChannel) -> Value {
+    let channel = &listed.channel;
     json!({
         "name": channel.name,
+        "domain": listed.domain(),
         "mode": channel.mode.word(),
         "subbuffer_size": channel.subbuffer_size,
         "subbuffer_count": channel.subbuffer_count,

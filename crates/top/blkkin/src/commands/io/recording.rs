@@ -104,6 +104,7 @@ impl Recording {
         let selection = Selection {
             calls: known_calls(&tracefs)?,
             tracepoints: Vec::new(),
+            process_events: [true; 3],
             ring_size: args.buffer.map(|size| usize::try_from(size).unwrap_or(usize::MAX / 2)),
             uuid: blkkin_agent::new_uuid(),
             stream: 0,

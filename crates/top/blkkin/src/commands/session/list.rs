@@ -1,6 +1,6 @@
 //! `blkkin session list`: a line for each session, or the details of a single session.
 
-use crate::conversation::{AgentArgs, SessionDetails, check, json, print};
+use crate::conversation::{AgentArgs, SessionChannel, SessionDetails, check, json, print};
 use crate::exit::{Error, Exit, note};
 use crate::losses;
 use crate::output::plural;
@@ -112,22 +112,25 @@ fn describe_session(listed: &SessionDetails) -> String {
 }
 
 /// Formats a table of channels, one line each.
-pub(crate) fn channel_lines(channels: &[Channel]) -> String {
+pub(crate) fn channel_lines(channels: &[SessionChannel]) -> String {
     if channels.is_empty() {
         return String::new();
     }
     let mut table = Table::new(&[
         ("CHANNEL", Align::Left),
+        ("DOMAIN", Align::Left),
         ("WHEN FULL", Align::Left),
         ("SUB-BUFFERS", Align::Right),
         ("EACH", Align::Right),
         ("STRING MAX", Align::Right),
         ("CONTEXTS", Align::Left),
     ]);
-    for channel in channels {
+    for listed in channels {
+        let channel = &listed.channel;
         let contexts: Vec<&str> = channel.contexts.iter().map(Context::name).collect();
         table.row(vec![
             channel.name.as_str().into(),
+            listed.domain().into(),
             when_full(channel).into(),
             channel.subbuffer_count.map(|count| count.to_string()).unwrap_or_default().into(),
             channel.subbuffer_size.map(size_text).unwrap_or_default().into(),

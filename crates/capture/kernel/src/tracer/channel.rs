@@ -1,0 +1,168 @@
+//! A channel of the kernel: its rings, its rules, and the probes that fulfil them.
+
+use super::machine::{Machine, Selected};
+use super::plan::{Group, Plan};
+use crate::chosen::{ChosenProcesses, kernel_name};
+use crate::error::Error;
+use crate::event_type::EventTypes;
+use crate::recorder::Probes;
+use crate::rings::{KernelRings, RingOptions};
+use blkkin_control::rules::Pattern;
+use blkkin_control::{KernelRule, Processes};
+use blkkin_ring::Shape;
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+
+/// Channel that the agent has added.
+#[derive(Debug)]
+pub(super) struct Channel {
+    pub(super) number: u32,
+    rings: KernelRings,
+    uuid: [u8; 16],
+    stream: u32,
+    /// Wakes the agent.
+    eventfd: OwnedFd,
+    /// Rules that come into force with the next `Apply`.
+    pending: Vec<KernelRule>,
+    attached: Vec<Attached>,
+}
+
+/// Probes that were attached together.
+#[derive(Debug)]
+struct Attached {
+    group: Group,
+    _chosen: ChosenProcesses,
+    _probes: Probes,
+}
+
+impl Channel {
+    /// Makes rings with the identity and the sizes of `shape`.
+    pub(super) fn new(number: u32, shape: &Shape, eventfd: OwnedFd) -> Result<Channel, Error> {
+        let Shape { uuid, stream, .. } = *shape;
+        let rings = KernelRings::create(&RingOptions {
+            ring_size: Some(shape.ring_size()),
+            subbuffer_size: Some(shape.subbuffer_size),
+            uuid,
+            stream,
+        })?;
+        let (pending, attached) = (Vec::new(), Vec::new());
+        Ok(Channel { number, rings, uuid, stream, eventfd, pending, attached })
+    }
+
+    /// Returns the descriptor of the rings' memory.
+    pub(super) fn memory(&self) -> BorrowedFd<'_> {
+        self.rings.memory()
+    }
+
+    /// Returns the descriptor that becomes readable when the agent must be woken.
+    pub(super) fn waker(&self) -> BorrowedFd<'_> {
+        self.rings.waker().map().as_fd()
+    }
+
+    /// Passes a wake-up by a program in the kernel on to the agent.
+    pub(super) fn wake(&self) -> io::Result<()> {
+        self.rings.waker().clear();
+        match rustix::io::write(&self.eventfd, &1u64.to_ne_bytes()) {
+            // A full eventfd wakes the agent, too.
+            Ok(_) | Err(rustix::io::Errno::AGAIN) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Adds a rule that comes into force with the next `Apply`.
+    pub(super) fn add_rule(&mut self, rule: KernelRule) {
+        self.pending.push(rule);
+    }
+
+    /// Attaches the probes of the rules received since the last call, and detaches all others.
+    /// Probes of the last call that are still wanted stay attached. Returns the reasons why some
+    /// events cannot be recorded. `ignored` are processes whose events are recorded only if rules
+    /// name them.
+    pub(super) fn apply(
+        &mut self,
+        machine: &Machine,
+        types: &mut EventTypes,
+        ignored: &[u32],
+    ) -> Vec<String> {
+        let plan = Plan::new(&std::mem::take(&mut self.pending), &machine.events);
+        let unmatched = plan.unmatched.iter();
+        let mut unavailable: Vec<String> =
+            unmatched.map(|text| format!("`{text}`: this kernel has no such event")).collect();
+        let mut wanted = plan.groups;
+        self.attached.retain(|attached| keep(&mut wanted, &attached.group));
+        for group in wanted.into_iter().filter(|group| !group.names.is_empty()) {
+            let Selected { selection, unavailable: missing } =
+                machine.select(&group, self.uuid, self.stream);
+            unavailable.extend(missing);
+            let attached = choose(&group.processes, ignored).and_then(|(chosen, missing)| {
+                unavailable.extend(missing);
+                let probes = Probes::attach(&selection, &chosen, &machine.btf, &self.rings, types)?;
+                Ok(Attached { group: group.clone(), _chosen: chosen, _probes: probes })
+            });
+            match attached {
+                Ok(attached) => self.attached.push(attached),
+                Err(error) => unavailable.push(format!("{}: {error}", group.names.join(", "))),
+            }
+        }
+        unavailable
+    }
+}
+
+/// Returns true if all probes of an attached group are still wanted, and removes them from the
+/// groups to attach.
+fn keep(wanted: &mut [Group], attached: &Group) -> bool {
+    let is_same = |group: &&mut Group| {
+        group.processes == attached.processes && group.filter == attached.filter
+    };
+    let Some(group) = wanted.iter_mut().find(is_same) else { return false };
+    let is_wanted = attached.names.iter().all(|name| group.names.contains(name));
+    if is_wanted {
+        group.names.retain(|name| !attached.names.contains(name));
+    }
+    is_wanted
+}
+
+/// Chooses the processes of a group. Returns also the reasons why some cannot be chosen.
+fn choose(processes: &Processes, ignored: &[u32]) -> Result<(ChosenProcesses, Vec<String>), Error> {
+    let Processes { pids, executables, .. } = processes;
+    if pids.is_empty() && executables.is_empty() {
+        return Ok((ChosenProcesses::all_except(ignored)?, Vec::new()));
+    }
+    let mut chosen = ChosenProcesses::new()?;
+    let mut unavailable = Vec::new();
+    pids.iter().for_each(|pid| chosen.follow(*pid));
+    let (patterns, names): (Vec<&String>, Vec<&String>) =
+        executables.iter().partition(|text| text.contains(['*', '/', '\\']));
+    let names: BTreeSet<_> = names.into_iter().map(|name| kernel_name(name)).collect();
+    chosen.set_names(names).map_err(|error| Error::Map("chosen", error))?;
+    for text in patterns {
+        follow_matching(&chosen, text);
+        unavailable.push(format!(
+            "processes with the executable `{text}` that start later are not recorded; give names \
+             without `*` and `/`"
+        ));
+    }
+    Ok((chosen, unavailable))
+}
+
+/// Follows the processes whose executable matches a pattern: the whole path if the pattern has a
+/// `/`, otherwise its last component.
+fn follow_matching(chosen: &ChosenProcesses, text: &str) {
+    let pattern = Pattern::new(text);
+    for entry in fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok) {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
+            continue;
+        };
+        let Ok(path) = fs::read_link(entry.path().join("exe")) else { continue };
+        let compared = match text.contains('/') {
+            true => Some(path.as_os_str()),
+            false => path.file_name(),
+        };
+        if compared.is_some_and(|name| pattern.fits(name.as_bytes())) {
+            chosen.follow(pid);
+        }
+    }
+}

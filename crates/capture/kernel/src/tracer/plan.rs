@@ -1,0 +1,256 @@
+//! From the rules of a channel to groups of probes that are attached together: a group has the same
+//! processes and the same filter.
+
+use blkkin_control::rules::Pattern;
+use blkkin_control::{KernelRule, Processes, Selection};
+use std::collections::BTreeMap;
+
+/// Kinds of probes that are no events in the kernel's lists: they are attached where their text
+/// says, and a pattern in it is that of their kind.
+const EXPLICIT: [&str; 9] = [
+    "kprobe:",
+    "kretprobe:",
+    "fentry:",
+    "fexit:",
+    "raw:",
+    "uprobe:",
+    "uretprobe:",
+    "usdt:",
+    "profile:",
+];
+/// Optional prefix of tracepoints.
+const TRACEPOINT: &str = "tracepoint:";
+/// Subsystem whose tracepoints record the same as the events `syscall:NAME`.
+const SYSCALLS: &str = "syscalls:";
+
+/// Probes with the same processes and filter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Group {
+    /// Processes whose events are recorded.
+    pub(super) processes: Processes,
+    /// Source text of a filter for all events.
+    pub(super) filter: Option<String>,
+    /// Names of events in the kernel's lists, and texts of other probes.
+    pub(super) names: Vec<String>,
+}
+
+/// Groups of probes that fulfil the rules of a channel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Plan {
+    pub(super) groups: Vec<Group>,
+    /// Patterns that match no event.
+    pub(super) unmatched: Vec<String>,
+}
+
+impl Plan {
+    /// Makes a plan for rules in the order in which they were added, and for the events that the
+    /// kernel has. If several rules enable the same events for different processes or with
+    /// different filters, the events of all these processes are recorded for which one of the
+    /// filters holds.
+    pub(super) fn new(rules: &[KernelRule], events: &[String]) -> Plan {
+        let mut plan = Plan::default();
+        let mut planned: BTreeMap<String, Enabled> = BTreeMap::new();
+        for rule in rules {
+            let Selection { names, excluded, .. } = &rule.selection;
+            let excluded: Vec<Pattern> = excluded.iter().map(|text| Pattern::new(text)).collect();
+            let is_excluded = |name: &str| excluded.iter().any(|one| one.fits(name.as_bytes()));
+            if !rule.enabled {
+                let disabled: Vec<Pattern> = names.iter().map(|text| pattern(text)).collect();
+                planned.retain(|name, _| {
+                    is_excluded(name) || !disabled.iter().any(|one| one.fits(name.as_bytes()))
+                });
+                continue;
+            }
+            for text in names {
+                let found = matching(text, events);
+                if found.is_empty() {
+                    plan.unmatched.push(text.clone());
+                }
+                for name in found.into_iter().filter(|name| !is_excluded(name)) {
+                    match planned.get_mut(&name) {
+                        Some(enabled) => enabled.add(&rule.selection),
+                        None => drop(planned.insert(name, Enabled::by(&rule.selection))),
+                    }
+                }
+            }
+        }
+        for (name, Enabled { processes, filters }) in planned {
+            let filter = filters.map(|filters| match &filters[..] {
+                [one] => one.clone(),
+                several => {
+                    several.iter().map(|one| format!("({one})")).collect::<Vec<_>>().join(" || ")
+                }
+            });
+            let is_same =
+                |group: &&mut Group| group.processes == processes && group.filter == filter;
+            match plan.groups.iter_mut().find(is_same) {
+                Some(group) => group.names.push(name),
+                None => plan.groups.push(Group { processes, filter, names: vec![name] }),
+            }
+        }
+        plan
+    }
+}
+
+/// Processes and filters of the rules that enable an event.
+#[derive(Debug)]
+struct Enabled {
+    processes: Processes,
+    /// `None` if a rule has no filter.
+    filters: Option<Vec<String>>,
+}
+
+impl Enabled {
+    fn by(selection: &Selection) -> Enabled {
+        let filters = selection.filter.clone().map(|filter| vec![filter]);
+        Enabled { processes: selection.processes.clone(), filters }
+    }
+
+    fn add(&mut self, selection: &Selection) {
+        let has_all = |one: &Processes| one.pids.is_empty() && one.executables.is_empty();
+        if has_all(&self.processes) || has_all(&selection.processes) {
+            self.processes = Processes::default();
+        } else {
+            let Processes { pids, executables, children } = &selection.processes;
+            self.processes.pids.extend(pids);
+            self.processes.executables.extend(executables.iter().cloned());
+            self.processes.children |= children;
+            self.processes.pids.sort_unstable();
+            self.processes.pids.dedup();
+            self.processes.executables.sort_unstable();
+            self.processes.executables.dedup();
+        }
+        match (&mut self.filters, &selection.filter) {
+            (Some(filters), Some(filter)) if !filters.contains(filter) => {
+                filters.push(filter.clone());
+            }
+            (Some(_), Some(_)) | (None, _) => {}
+            (filters, None) => *filters = None,
+        }
+    }
+}
+
+/// Returns the pattern of names of events for a user's text.
+fn pattern(text: &str) -> Pattern {
+    Pattern::new(text.strip_prefix(TRACEPOINT).unwrap_or(text))
+}
+
+/// Returns the events that a user's text selects, or the text itself if it is a probe that no list
+/// has.
+fn matching(text: &str, events: &[String]) -> Vec<String> {
+    if EXPLICIT.iter().any(|kind| text.starts_with(kind)) {
+        return vec![text.to_owned()];
+    }
+    let text = text.strip_prefix(TRACEPOINT).unwrap_or(text);
+    let pattern = Pattern::new(text);
+    let is_twice = |name: &str| name.starts_with(SYSCALLS) && !text.starts_with(SYSCALLS);
+    let fits = |name: &&String| pattern.fits(name.as_bytes()) && !is_twice(name);
+    events.iter().filter(fits).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(enabled: bool, names: &[&str]) -> KernelRule {
+        KernelRule { channel: 0, enabled, selection: Selection::for_names(names.iter().copied()) }
+    }
+
+    fn events() -> Vec<String> {
+        [
+            "block:a",
+            "block:b",
+            "process:exec",
+            "syscall:open",
+            "syscall:read",
+            "syscalls:sys_enter_read",
+        ]
+        .map(str::to_owned)
+        .to_vec()
+    }
+
+    fn names(plan: &Plan) -> Vec<&str> {
+        plan.groups.iter().flat_map(|group| &group.names).map(String::as_str).collect()
+    }
+
+    #[test]
+    fn later_rules_override_earlier_ones() {
+        let rules = [
+            rule(true, &["block:*", "syscall:*"]),
+            rule(false, &["block:*"]),
+            rule(true, &["tracepoint:block:b"]),
+        ];
+        let plan = Plan::new(&rules, &events());
+        assert_eq!(names(&plan), ["block:b", "syscall:open", "syscall:read"]);
+        assert_eq!(plan.unmatched, [""; 0]);
+    }
+
+    #[test]
+    fn probes_that_no_list_has_are_kept_as_text() {
+        let rules = [rule(true, &["kprobe:vfs_*", "raw:sched_switch", "blok:*"])];
+        let plan = Plan::new(&rules, &events());
+        assert_eq!(names(&plan), ["kprobe:vfs_*", "raw:sched_switch"]);
+        assert_eq!(plan.unmatched, ["blok:*"]);
+        let disabled = [rules[0].clone(), rule(false, &["kprobe:vfs_*"])];
+        assert_eq!(names(&Plan::new(&disabled, &events())), ["raw:sched_switch"]);
+    }
+
+    #[test]
+    fn a_star_selects_system_calls_once() {
+        let plan = Plan::new(&[rule(true, &["*"])], &events());
+        assert_eq!(names(&plan).len(), 5);
+        let plan = Plan::new(&[rule(true, &["syscalls:*"])], &events());
+        assert_eq!(names(&plan), ["syscalls:sys_enter_read"]);
+    }
+
+    #[test]
+    fn events_are_grouped_by_processes_and_filter() {
+        let mut filtered = rule(true, &["syscall:*"]);
+        filtered.selection.filter = Some("ret < 0".to_owned());
+        filtered.selection.processes.executables = vec!["dd".to_owned()];
+        let mut other = filtered.clone();
+        other.selection.names = vec!["syscall:read".to_owned()];
+        other.selection.filter = Some("ret > 9".to_owned());
+        other.selection.processes.executables = vec!["cp".to_owned()];
+        let plan = Plan::new(&[rule(true, &["block:a"]), filtered, other], &events());
+        let group = |names: &[&str], executables: &[&str], filter: Option<&str>| Group {
+            processes: Processes {
+                executables: executables.iter().map(|name| (*name).to_owned()).collect(),
+                ..Processes::default()
+            },
+            filter: filter.map(str::to_owned),
+            names: names.iter().map(|name| (*name).to_owned()).collect(),
+        };
+        let expected = [
+            group(&["block:a"], &[], None),
+            group(&["syscall:open"], &["dd"], Some("ret < 0")),
+            group(&["syscall:read"], &["cp", "dd"], Some("(ret < 0) || (ret > 9)")),
+        ];
+        assert_eq!(plan.groups, expected);
+    }
+
+    #[test]
+    fn a_rule_without_filter_or_processes_is_enough() {
+        let mut filtered = rule(true, &["block:a"]);
+        filtered.selection.filter = Some("x > 1".to_owned());
+        filtered.selection.processes.pids = vec![7];
+        for rules in
+            [[filtered.clone(), rule(true, &["block:*"])], [rule(true, &["block:a"]), filtered]]
+        {
+            let plan = Plan::new(&rules, &events());
+            assert_eq!(plan.groups[0].filter, None);
+            assert_eq!(plan.groups[0].processes, Processes::default());
+        }
+    }
+
+    #[test]
+    fn excluded_events_stay_as_they_are() {
+        let mut enabled = rule(true, &["block:*"]);
+        enabled.selection.excluded = vec!["block:a".to_owned()];
+        assert_eq!(names(&Plan::new(&[enabled], &events())), ["block:b"]);
+        let mut disabled = rule(false, &["*"]);
+        disabled.selection.excluded = vec!["block:a".to_owned()];
+        let plan = Plan::new(&[rule(true, &["block:*"]), disabled], &events());
+        assert_eq!(names(&plan), ["block:a"]);
+    }
+}

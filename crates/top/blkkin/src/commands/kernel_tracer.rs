@@ -1,0 +1,60 @@
+//! `blkkin kernel-tracer`: the process that records events of the kernel for an agent, which has
+//! given up the rights to do so itself. Started by the agent's command only.
+
+use crate::exit::{Error, Exit};
+use blkkin_agent::KernelTracer;
+use std::fs;
+use std::io::{self, PipeWriter};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+/// Record events of the kernel for an agent
+///
+/// The agent starts this command itself. It waits on standard input for the path of the agent's
+/// socket.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {}
+
+pub(crate) fn run(Args {}: &Args) -> Result<Exit, Error> {
+    let failed = |error: io::Error| Error::failed(format!("cannot trace the kernel: {error}"));
+    let start = io::stdin().as_fd().try_clone_to_owned().map_err(failed)?;
+    blkkin_kernel::trace_for_agent(start, super::agent::log).map_err(failed)?;
+    Ok(Exit::Ok)
+}
+
+/// Starts the waiting tracer of an agent; `None` if this process lacks the rights to trace the
+/// kernel, or if the tracer cannot be started.
+pub(crate) fn spawn() -> Option<KernelTracer> {
+    let start = || -> io::Result<PipeWriter> {
+        let (start, pipe) = io::pipe()?;
+        Command::new(std::env::current_exe()?)
+            .arg("kernel-tracer")
+            .stdin(start)
+            .stdout(Stdio::null())
+            // Ctrl-C ends the agent, which ends the tracer when it has written everything.
+            .process_group(0)
+            .spawn()?;
+        Ok(pipe)
+    };
+    let pipe = has_rights().then(start)?;
+    let report = |error: &io::Error| {
+        super::agent::log(&format!("events of the kernel cannot be recorded: {error}"));
+    };
+    let pipe = pipe.inspect_err(report).ok()?;
+    Some(KernelTracer::new(OwnedFd::from(pipe)))
+}
+
+/// Bits of the capabilities in `/proc/self/status`.
+const SYS_ADMIN: u64 = 1 << 21;
+const PERFMON: u64 = 1 << 38;
+const BPF: u64 = 1 << 39;
+
+/// Returns true if this process has the capabilities for probes.
+fn has_rights() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = effective.and_then(|text| u64::from_str_radix(text.trim(), 16).ok());
+    let effective = effective.unwrap_or_default();
+    effective & SYS_ADMIN != 0 || effective & BPF != 0 && effective & PERFMON != 0
+}

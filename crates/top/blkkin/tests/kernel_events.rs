@@ -1,0 +1,214 @@
+//! Events of the kernel in sessions: recorded beside those of programs, by rules that change while
+//! they are recorded, and read by babeltrace2.
+
+mod support;
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+use support::node::{Node, eventually, is_root};
+use support::{is_installed, run, skip, text};
+
+/// Traced program of these tests: writes numbered events.
+#[test]
+#[ignore = "the program of other tests"]
+fn program() {
+    support::node::numbers();
+}
+
+/// Starts a session `s`; `None` if this machine or user does not permit probes.
+fn start(test: &str, node: &Node, enable: &[&[&str]]) -> Option<support::node::Running> {
+    if !is_root() {
+        skip(test, "events of the kernel are for root");
+        return None;
+    }
+    let agent = node.agent();
+    node.run(&["session", "create", "s", "-o", node.output().to_str().unwrap()]);
+    for arguments in enable {
+        node.run(&[&["event", "enable"], *arguments].concat());
+    }
+    let started = node.command(&["session", "start", "s"]).output().unwrap();
+    let message = text(&started.stderr);
+    if started.status.success() {
+        return Some(agent);
+    }
+    assert!(!message.contains("the kernel refuses"), "{message}");
+    skip(test, message.lines().next().unwrap_or_default());
+    None
+}
+
+/// Returns the events of the trace whose name is `name`.
+fn events(output: &Path, name: &str) -> Vec<Value> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_blkkin"));
+    let view = run(command.args(["view", "--json"]).arg(output));
+    assert!(view.status.success(), "{}", text(&view.stderr));
+    let parse = |line: &str| serde_json::from_str::<Value>(line).unwrap();
+    let lines = text(&view.stdout);
+    lines.lines().map(parse).filter(|value| value["name"] == name).collect()
+}
+
+/// Removes files by a program with this name, and returns the number of them.
+fn remove(node: &Node, program: &str, names: &[&str]) {
+    let program = match program {
+        "rm" => "rm".into(),
+        other => {
+            let path = node.directory.path().join(other);
+            if !path.exists() {
+                fs::copy("/bin/rm", &path).unwrap();
+            }
+            path.into_os_string()
+        }
+    };
+    for name in names {
+        fs::write(node.directory.path().join(name), "").unwrap();
+    }
+    let status = Command::new(program).args(names).current_dir(node.directory.path()).status();
+    assert!(status.unwrap().success());
+}
+
+fn paths(events: &[Value]) -> Vec<&str> {
+    events.iter().filter_map(|event| event["fields"]["pathname"].as_str()).collect()
+}
+
+#[test]
+fn events_of_the_kernel_and_of_programs_are_in_one_session() {
+    let node = Node::new();
+    let rules: [&[&str]; 2] = [&["test:*"], &["--kernel", "syscall:unlinkat", "process:exec"]];
+    let Some(_agent) = start("one_session", &node, &rules) else { return };
+    let program = node.program(100, 1000);
+    remove(&node, "rm", &["first", "second"]);
+    let tried = program.end();
+    node.end_session();
+    let numbers = events(&node.output(), "test:number").len();
+    assert!(tried > 0, "the program recorded nothing");
+    let removed = events(&node.output(), "syscall:unlinkat");
+    let own: Vec<&str> =
+        paths(&removed).into_iter().filter(|path| ["first", "second"].contains(path)).collect();
+    assert_eq!(own, ["first", "second"]);
+    for event in removed.iter().filter(|event| event["fields"]["pathname"] == "first") {
+        assert_eq!(event["fields"]["ret"], 0);
+        assert!(event["fields"]["duration"].as_u64().unwrap() > 0);
+    }
+    let executed = events(&node.output(), "process:exec");
+    assert!(executed.iter().any(|event| event["fields"]["name"] == "rm"), "{executed:?}");
+    if !is_installed("babeltrace2") {
+        return skip("one_session", "babeltrace2 is not installed");
+    }
+    let peer = run(Command::new("babeltrace2").arg(node.output()));
+    assert!(peer.status.success(), "{}", text(&peer.stderr));
+    let lines = text(&peer.stdout);
+    let count = |name: &str| lines.lines().filter(|line| line.contains(name)).count();
+    assert_eq!(count("syscall:unlinkat"), removed.len());
+    assert_eq!(count("test:number"), numbers);
+}
+
+#[test]
+fn rules_change_while_the_kernel_is_recorded() {
+    let node = Node::new();
+    let Some(_agent) = start("rules_change", &node, &[&["--kernel", "process:exit"]]) else {
+        return;
+    };
+    remove(&node, "rm", &["before"]);
+    node.run(&["event", "enable", "--kernel", "syscall:unlink*"]);
+    remove(&node, "rm", &["while"]);
+    node.run(&["event", "disable", "--kernel", "syscall:*"]);
+    remove(&node, "rm", &["after"]);
+    node.end_session();
+    let removed = events(&node.output(), "syscall:unlinkat");
+    let own = |path: &&str| ["before", "while", "after"].contains(path);
+    assert_eq!(paths(&removed).into_iter().filter(own).collect::<Vec<_>>(), ["while"]);
+    // Probes that are still wanted are not attached again.
+    let exits = events(&node.output(), "process:exit");
+    assert!(exits.len() >= 3, "{exits:?}");
+}
+
+#[test]
+fn processes_are_chosen_by_their_executable() {
+    let node = Node::new();
+    let rules: [&[&str]; 1] = [&["--kernel", "syscall:unlinkat", "--exe", "remover"]];
+    let Some(_agent) = start("chosen", &node, &rules) else { return };
+    remove(&node, "rm", &["one"]);
+    remove(&node, "remover", &["two"]);
+    node.end_session();
+    assert_eq!(paths(&events(&node.output(), "syscall:unlinkat")), ["two"]);
+}
+
+#[test]
+fn tracepoints_are_recorded_with_their_fields() {
+    let node = Node::new();
+    let rules: [&[&str]; 1] = [&["--kernel", "sched:sched_process_exec"]];
+    let Some(_agent) = start("tracepoints", &node, &rules) else { return };
+    remove(&node, "rm", &["file"]);
+    node.end_session();
+    let executed = events(&node.output(), "sched:sched_process_exec");
+    let is_rm = |event: &&Value| {
+        event["fields"]["filename"].as_str().is_some_and(|path| path.ends_with("/rm"))
+    };
+    assert_eq!(executed.iter().filter(is_rm).count(), 1, "{executed:?}");
+}
+
+/// Each of a program's calls is recorded once, or counted as lost.
+#[test]
+fn every_call_is_recorded() {
+    const COUNT: u64 = 300_000;
+    let node = Node::new();
+    let rules: [&[&str]; 1] = [&["--kernel", "syscall:read,syscall:write", "--exe", "dd"]];
+    let Some(_agent) = start("every_call", &node, &rules) else { return };
+    let status = Command::new("dd")
+        .args(["if=/dev/zero", "of=/dev/null", "bs=1", &format!("count={COUNT}"), "status=none"])
+        .status();
+    assert!(status.unwrap().success());
+    node.end_session();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_blkkin"));
+    let view = run(command.args(["view", "--json"]).arg(node.output()));
+    let lines = text(&view.stdout);
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    for name in ["syscall:read", "syscall:write"] {
+        let needle = format!("\"name\":\"{name}\"");
+        counts.insert(name, lines.lines().filter(|line| line.contains(&needle)).count() as u64);
+    }
+    let end: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
+    assert_eq!(end["events_lost"], 0, "{end}");
+    assert_eq!(counts["syscall:write"], COUNT);
+    assert!(counts["syscall:read"] >= COUNT, "{counts:?}");
+}
+
+fn refused(node: &Node, arguments: &[&str]) -> String {
+    let output: Output = node.command(arguments).output().unwrap();
+    assert!(!output.status.success(), "{arguments:?}: {output:?}");
+    text(&output.stderr)
+}
+
+#[test]
+fn events_that_the_kernel_lacks_are_reported() {
+    let node = Node::new();
+    let Some(_agent) = start("reported", &node, &[&["--kernel", "process:exec"]]) else { return };
+    let message = refused(&node, &["event", "enable", "--kernel", "syscall:opennat"]);
+    assert!(message.contains("`syscall:opennat`"), "{message}");
+    let listed = node.run(&["session", "list", "s"]);
+    assert!(listed.contains("kernel0"), "{listed}");
+    let message = refused(&node, &["event", "enable", "-c", "kernel0", "test:*"]);
+    assert!(message.contains("records events of the kernel"), "{message}");
+}
+
+#[test]
+fn a_session_goes_on_without_the_tracer() {
+    let node = Node::new();
+    let rules: [&[&str]; 2] = [&["test:*"], &["--kernel", "syscall:unlinkat"]];
+    let Some(agent) = start("goes_on", &node, &rules) else { return };
+    remove(&node, "rm", &["file"]);
+    let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", agent.id())).unwrap();
+    let tracer: i32 = children.split_whitespace().next().unwrap().parse().unwrap();
+    let tracer = rustix::process::Pid::from_raw(tracer).unwrap();
+    rustix::process::kill_process(tracer, rustix::process::Signal::KILL).unwrap();
+    let program = node.program(100, 1000);
+    let tried = program.end();
+    node.end_session();
+    eventually("the program's events are written", || {
+        (events(&node.output(), "test:number").len() as u64 >= tried.min(1)).then_some(())
+    });
+    // Events up to the tracer's end were in memory that the agent had mapped.
+    assert!(paths(&events(&node.output(), "syscall:unlinkat")).contains(&"file"));
+}
