@@ -616,7 +616,7 @@ impl RequestHandler<'_> {
             wanted.processes.executables.iter().map(|text| Executable::new(text)).collect();
         let is_wanted = |one: &Program| {
             let is_own = who.is_privileged || one.process.uid == who.owner.uid;
-            is_own && !one.is_kernel && one.process.is_selected_by(&wanted.processes, &executables)
+            is_own && one.process.is_selected_by(&wanted.processes, &executables)
         };
         let programs = self.programs.ids(is_wanted).into();
         Listing { programs, next_type: None, with_types: wanted.event_types }
