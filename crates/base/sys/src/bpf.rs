@@ -3,6 +3,10 @@
 //!
 //! No library is used: those that exist load object files, and programs here are made at run time.
 
+mod attempt;
+
+pub use attempt::{AttemptError, AttemptedHook, attempt};
+
 use crate::shared::SharedMemory;
 use std::ffi::CStr;
 use std::io;

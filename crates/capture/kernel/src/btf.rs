@@ -21,6 +21,7 @@ mod file;
 mod kind;
 mod queries;
 mod text;
+mod tracepoint_parameters;
 
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,11 @@
 //! of tracepoints come from its tracing file system ([`TraceFs`]). Locations of user-space probes
 //! come from ELF files ([`UserProgram`]). All three are untrusted input: memory is bounded by the
 //! size of the file or by a limit, and an error states the offset and the expected content.
+//!
+//! [`Listing`] finds the probes of this machine by pattern, and [`abilities`] tries which kinds of
+//! probes it permits.
 
+pub mod abilities;
 mod assembler;
 mod btf;
 mod call_type;
@@ -19,6 +23,8 @@ mod event_code;
 mod event_format;
 mod event_type;
 mod frame;
+mod inability;
+mod listing;
 mod process_code;
 mod program;
 mod record_code;
@@ -36,7 +42,14 @@ pub use btf::{Btf, BtfError, FieldPlace, Function, Parameter, RawTracepoint};
 pub use chosen::{ChosenProcesses, kernel_name};
 pub use error::Error;
 pub use event_format::{EventFormat, FieldKind, FormatError, FormatField};
+<<<<<<< HEAD
 pub use event_type::EventTypes;
+=======
+pub use inability::{Inability, InabilityKind};
+pub use listing::{
+    ArgumentRole, FoundProbes, ListedArgument, ListedProbe, Listing, ProbeKind, sample_rate_max,
+};
+>>>>>>> 1c3c8159 (kernel: list the probes of this machine, and try what it permits)
 pub use program::{
     ArgumentLocation, ProgramError, ProgramErrorKind, Register, ResolveError, ScaledIndex, Symbol,
     UsdtArgument, UsdtProbe, UserProgram, resolve,

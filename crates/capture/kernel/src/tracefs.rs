@@ -1,6 +1,8 @@
 //! The kernel's tracing file system: finds it or mounts it privately, and reads its descriptions of
 //! events and system calls. Start at [`TraceFs::open`].
 
+mod names;
+
 use crate::event_format::{BYTES_MAX, EventFormat, FieldKind, FormatError};
 use crate::system_calls;
 use blkkin_sys::{DetachedMountError, mount_detached};

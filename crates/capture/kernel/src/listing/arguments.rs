@@ -1,0 +1,118 @@
+//! Arguments of probes, with types in C notation.
+
+use super::{ListedProbe, Listing, ProbeKind};
+use crate::btf::Parameter;
+use crate::event_format::{FieldKind, FormatField};
+use crate::inability::Inability;
+use crate::process_code;
+use blkkin_control::{FieldKind as EventField, Width};
+
+/// Argument of a probe, or a value that is known at its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedArgument {
+    /// Name, such as `filename`.
+    pub name: String,
+    /// Type in C notation, such as `const char *`.
+    pub type_text: String,
+    /// Role of the value.
+    pub role: ArgumentRole,
+}
+
+/// Role of a value of a probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArgumentRole {
+    /// Passed to the probe.
+    Argument,
+    /// Result of a system call.
+    Result,
+    /// Time that a system call took, in nanoseconds.
+    Duration,
+}
+
+impl ListedArgument {
+    pub(super) fn new(name: impl Into<String>, type_text: impl Into<String>) -> ListedArgument {
+        let (name, type_text) = (name.into(), type_text.into());
+        ListedArgument { name, type_text, role: ArgumentRole::Argument }
+    }
+}
+
+impl Listing {
+    /// Returns the arguments of a probe in their order. Kinds without described arguments have
+    /// none, such as functions of programs.
+    pub fn arguments(&self, probe: &ListedProbe) -> Result<Vec<ListedArgument>, Inability> {
+        let (first, rest) = probe.name.split_once(':').unwrap_or_default();
+        match probe.kind {
+            ProbeKind::SystemCall => self.of_system_call(rest),
+            ProbeKind::Tracepoint => {
+                let format = self.tracefs()?.format(first, rest);
+                let format = format.map_err(|error| Inability::from(&error))?;
+                Ok(format.own_fields().iter().map(of_field).collect())
+            }
+            ProbeKind::Process => Ok(of_process_event(&probe.name)),
+            ProbeKind::RawTracepoint => {
+                let parameters = self.btf()?.raw_tracepoint_parameters(rest);
+                let parameters = parameters.map_err(|error| Inability::from(&error))?;
+                Ok(of_parameters(parameters))
+            }
+            ProbeKind::KernelFunction | ProbeKind::TypedFunction => {
+                // Functions without types, or of modules, are not described.
+                let function = self.btf().ok().and_then(|btf| btf.function(rest));
+                Ok(function.map(|function| of_parameters(function.parameters)).unwrap_or_default())
+            }
+            ProbeKind::Usdt => Ok(probe.usdt_arguments.clone()),
+            ProbeKind::UserFunction | ProbeKind::Profile => Ok(Vec::new()),
+        }
+    }
+
+    fn of_system_call(&self, name: &str) -> Result<Vec<ListedArgument>, Inability> {
+        let call = self.tracefs()?.system_call(name).map_err(|error| Inability::from(&error))?;
+        let call = call.ok_or_else(|| Inability::absent(format!("no system call {name}")))?;
+        let arguments = call.arguments.into_iter();
+        let arguments = arguments.map(|one| ListedArgument::new(one.name, one.type_text));
+        let results = [("ret", "long", ArgumentRole::Result), {
+            ("duration", "unsigned long", ArgumentRole::Duration)
+        }];
+        let results = results.map(|(name, type_text, role)| ListedArgument {
+            role,
+            ..ListedArgument::new(name, type_text)
+        });
+        Ok(arguments.chain(results).collect())
+    }
+}
+
+/// Returns the field of a tracepoint's record. The kernel declares an array by its element's type.
+fn of_field(field: &FormatField) -> ListedArgument {
+    let suffix = match field.kind {
+        FieldKind::Plain => String::new(),
+        FieldKind::Array(count) => format!("[{count}]"),
+        FieldKind::FlexibleArray | FieldKind::DynamicArray | FieldKind::RelativeDynamicArray => {
+            "[]".to_owned()
+        }
+    };
+    ListedArgument::new(&*field.name, format!("{}{suffix}", field.type_text))
+}
+
+fn of_parameters(parameters: Vec<Parameter>) -> Vec<ListedArgument> {
+    let parameters = parameters.into_iter().enumerate();
+    let argument = |(index, parameter): (usize, Parameter)| match parameter.name.as_str() {
+        "" => ListedArgument::new(format!("arg{index}"), parameter.type_text),
+        _ => ListedArgument::new(parameter.name, parameter.type_text),
+    };
+    parameters.map(argument).collect()
+}
+
+fn of_process_event(name: &str) -> Vec<ListedArgument> {
+    let types = process_code::event_types();
+    let fields = types.into_iter().filter(|one| one.name == name).flat_map(|one| one.fields);
+    let argument = |field: blkkin_control::Field| {
+        let type_text = match field.kind {
+            EventField::Signed { width: Width::Bits32, .. } => "int",
+            EventField::Signed { .. } => "long",
+            EventField::Unsigned { width: Width::Bits32, .. } => "unsigned int",
+            EventField::Unsigned { .. } => "unsigned long",
+            _ => "const char *",
+        };
+        ListedArgument::new(field.name, type_text)
+    };
+    fields.map(argument).collect()
+}
