@@ -74,19 +74,19 @@ pub fn recording(calls: Vec<SystemCall>, btf: &Btf) -> Result<(), Inability> {
         };
         Recorder::attach(&selection, &chosen, btf)
     };
-    attach().map(drop).map_err(|error| Inability::from(&error))
+    attach().map(drop).map_err(Inability::from)
 }
 
 /// Attaches a program to a raw tracepoint that runs rarely.
 pub fn raw_tracepoint(btf: &Btf) -> Result<(), Inability> {
-    let tracepoint = btf.raw_tracepoint("sched_process_exec").map_err(|error| (&error).into());
+    let tracepoint = btf.raw_tracepoint("sched_process_exec").map_err(Inability::from);
     attach(AttachPoint::RawTracepoint(tracepoint?.type_id))
 }
 
 /// Attaches a program to a tracepoint that runs rarely.
 pub fn tracepoint(tracefs: &TraceFs) -> Result<(), Inability> {
     let format = tracefs.format("sched", "sched_process_exec");
-    let EventFormat { id, .. } = format.map_err(|error| Inability::from(&error))?;
+    let EventFormat { id, .. } = format?;
     attach(AttachPoint::Tracepoint(id))
 }
 
@@ -107,7 +107,7 @@ pub fn kernel_function() -> Result<(), Inability> {
             Err(error @ AttemptError::NoEventSource(_)) => {
                 return Err(no_event_source(&error, "CONFIG_KPROBE_EVENTS"));
             }
-            Err(error) => last = Inability::from(&error),
+            Err(error) => last = with_rights(error.into()),
         }
     }
     Err(last)
@@ -124,13 +124,12 @@ pub fn typed_function(btf: &Btf) -> Result<(), Inability> {
             // With rights to load programs, the kernel refuses for lack of support.
             Err(AttemptError::Attach(error)) => {
                 let inability = Inability::of_call("a program is not attached", &error);
-                let kind = match inability.kind {
-                    InabilityKind::NoRight => InabilityKind::NoRight,
-                    _ => InabilityKind::Absent,
+                last = match inability.kind {
+                    InabilityKind::NoRight => with_rights(inability),
+                    _ => Inability { kind: InabilityKind::Absent, ..inability },
                 };
-                last = Inability { kind, ..inability };
             }
-            Err(error) => last = Inability::from(&error),
+            Err(error) => last = with_rights(error.into()),
         }
     }
     Err(last)
@@ -145,8 +144,18 @@ pub fn user_function() -> Result<(), Inability> {
         Err(error @ AttemptError::NoEventSource(_)) => {
             Err(no_event_source(&error, "CONFIG_UPROBE_EVENTS"))
         }
-        result => result.map_err(|error| Inability::from(&error)),
+        result => result.map_err(|error| with_rights(error.into())),
     }
+}
+
+/// Corrects the kind of a refusal: programs at functions need the same rights as those at clocks, so
+/// if the latter are permitted, the process has the rights.
+fn with_rights(inability: Inability) -> Inability {
+    if inability.kind != InabilityKind::NoRight || clock().is_err() {
+        return inability;
+    }
+    let reason = inability.reason;
+    Inability::absent(format!("{reason}, although this process has the rights"))
 }
 
 fn no_event_source(error: &AttemptError, option: &str) -> Inability {
@@ -177,9 +186,9 @@ fn offset_in_file(maps: &str, address: u64) -> Option<u64> {
     })
 }
 
-/// Attaches a program to the clock of the first processor, as a profile does.
+/// Attaches a program to the clock of the first processor, as profiles do.
 pub fn clock() -> Result<(), Inability> {
-    attempt(AttemptedHook::CpuClock).map_err(|error| Inability::from(&error))
+    attempt(AttemptedHook::CpuClock).map_err(Inability::from)
 }
 
 /// Returns true if the kernel has probes at its functions by breakpoints ("kprobe"), as far as it is

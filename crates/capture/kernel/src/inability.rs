@@ -29,11 +29,6 @@ pub enum InabilityKind {
 }
 
 impl Inability {
-    /// Creates an inability for lack of a right.
-    pub(crate) fn no_right(reason: impl Into<String>) -> Inability {
-        Inability { kind: InabilityKind::NoRight, reason: reason.into() }
-    }
-
     /// Creates an inability because the machine lacks something.
     pub(crate) fn absent(reason: impl Into<String>) -> Inability {
         Inability { kind: InabilityKind::Absent, reason: reason.into() }
@@ -58,9 +53,9 @@ impl fmt::Display for Inability {
 
 impl std::error::Error for Inability {}
 
-impl From<&TraceFsError> for Inability {
-    fn from(error: &TraceFsError) -> Inability {
-        let kind = match error {
+impl From<TraceFsError> for Inability {
+    fn from(error: TraceFsError) -> Inability {
+        let kind = match &error {
             TraceFsError::NotPermitted | TraceFsError::Denied { .. } => InabilityKind::NoRight,
             TraceFsError::Mount(_) | TraceFsError::Read { .. } | TraceFsError::Format { .. } => {
                 InabilityKind::Failed
@@ -71,9 +66,9 @@ impl From<&TraceFsError> for Inability {
     }
 }
 
-impl From<&BtfError> for Inability {
-    fn from(error: &BtfError) -> Inability {
-        let kind = match error {
+impl From<BtfError> for Inability {
+    fn from(error: BtfError) -> Inability {
+        let kind = match &error {
             BtfError::Read { error, .. } if error.kind() == io::ErrorKind::PermissionDenied => {
                 InabilityKind::NoRight
             }
@@ -84,22 +79,22 @@ impl From<&BtfError> for Inability {
     }
 }
 
-impl From<&Error> for Inability {
-    fn from(error: &Error) -> Inability {
+impl From<Error> for Inability {
+    fn from(error: Error) -> Inability {
         let kind = match error {
             Error::Types(error) => return error.into(),
             Error::Tracepoints(error) => return error.into(),
-            _ if error.is_permission() => InabilityKind::NoRight,
             Error::Processor => InabilityKind::Absent,
+            _ if error.is_permission() => InabilityKind::NoRight,
             _ => InabilityKind::Failed,
         };
         Inability { kind, reason: error.to_string() }
     }
 }
 
-impl From<&AttemptError> for Inability {
-    fn from(error: &AttemptError) -> Inability {
-        match error {
+impl From<AttemptError> for Inability {
+    fn from(error: AttemptError) -> Inability {
+        match &error {
             AttemptError::NoEventSource(_) => Inability::absent(error.to_string()),
             AttemptError::Load(cause) => Inability::of_call("the kernel refuses a program", cause),
             AttemptError::Attach(cause) => Inability::of_call("a program is not attached", cause),

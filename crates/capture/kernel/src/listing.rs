@@ -32,7 +32,6 @@ use crate::tracefs::TraceFs;
 use blkkin_filter::Glob;
 use std::cell::OnceCell;
 use std::fs;
-use std::io;
 
 /// Maximum number of runs of a profile in a second that kernels permit by default.
 const SAMPLE_RATE_MAX: u32 = 100_000;
@@ -126,7 +125,7 @@ impl Listing {
         match kind {
             ProbeKind::SystemCall => {
                 let names = self.tracefs()?.system_call_names();
-                names.map(|names| with_prefix(&names)).map_err(|error| (&error).into())
+                names.map(|names| with_prefix(&names)).map_err(Inability::from)
             }
             ProbeKind::Tracepoint => self.tracepoints(),
             ProbeKind::Process => {
@@ -151,7 +150,7 @@ impl Listing {
     }
 
     fn tracepoints(&self) -> Result<Vec<String>, Inability> {
-        let events = self.tracefs()?.events().map_err(|error| Inability::from(&error))?;
+        let events = self.tracefs()?.events()?;
         let is_listed =
             |subsystem: &str| subsystem != NO_PROBES && ProbeKind::of_word(subsystem).is_none();
         let events = events.iter().filter(|event| is_listed(&event.subsystem));
@@ -199,12 +198,12 @@ impl Listing {
     }
 
     fn tracefs(&self) -> Result<&TraceFs, Inability> {
-        let open = || TraceFs::open().map_err(|error| Inability::from(&error));
+        let open = || TraceFs::open().map_err(Inability::from);
         self.tracefs.get_or_init(open).as_ref().map_err(Inability::clone)
     }
 
     fn btf(&self) -> Result<&Btf, Inability> {
-        let read = || Btf::of_kernel().map_err(|error| Inability::from(&error));
+        let read = || Btf::of_kernel().map_err(Inability::from);
         self.btf.get_or_init(read).as_ref().map_err(Inability::clone)
     }
 }

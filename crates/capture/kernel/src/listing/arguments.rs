@@ -45,13 +45,13 @@ impl Listing {
             ProbeKind::SystemCall => self.of_system_call(rest),
             ProbeKind::Tracepoint => {
                 let format = self.tracefs()?.format(first, rest);
-                let format = format.map_err(|error| Inability::from(&error))?;
+                let format = format?;
                 Ok(format.own_fields().iter().map(of_field).collect())
             }
             ProbeKind::Process => Ok(of_process_event(&probe.name)),
             ProbeKind::RawTracepoint => {
                 let parameters = self.btf()?.raw_tracepoint_parameters(rest);
-                let parameters = parameters.map_err(|error| Inability::from(&error))?;
+                let parameters = parameters?;
                 Ok(of_parameters(parameters))
             }
             ProbeKind::KernelFunction | ProbeKind::TypedFunction => {
@@ -65,7 +65,7 @@ impl Listing {
     }
 
     fn of_system_call(&self, name: &str) -> Result<Vec<ListedArgument>, Inability> {
-        let call = self.tracefs()?.system_call(name).map_err(|error| Inability::from(&error))?;
+        let call = self.tracefs()?.system_call(name)?;
         let call = call.ok_or_else(|| Inability::absent(format!("no system call {name}")))?;
         let arguments = call.arguments.into_iter();
         let arguments = arguments.map(|one| ListedArgument::new(one.name, one.type_text));

@@ -13,7 +13,7 @@ pub(super) fn find(kind: ProbeKind, pattern: &str) -> Result<Vec<ListedProbe>, I
         Inability::absent(format!("name a program and its probes, as in `{word}:bash:*`"))
     })?;
     let path = resolve(name).map_err(|error| Inability::absent(error.to_string()))?;
-    let program = UserProgram::open(&path).map_err(|error| inability(&error))?;
+    let program = UserProgram::open(&path).map_err(inability)?;
     match kind {
         ProbeKind::Usdt => usdt(&program, name, pattern),
         _ => functions(&program, name, rest),
@@ -35,7 +35,7 @@ fn functions(
     name: &str,
     pattern: &str,
 ) -> Result<Vec<ListedProbe>, Inability> {
-    let symbols = program.symbols(pattern).map_err(|error| inability(&error))?;
+    let symbols = program.symbols(pattern).map_err(inability)?;
     // Several functions may have the same name.
     let mut found = BTreeMap::new();
     for symbol in symbols {
@@ -54,7 +54,7 @@ fn usdt(program: &UserProgram, name: &str, pattern: &str) -> Result<Vec<ListedPr
     let is_match = matcher(pattern);
     // A probe has an entry for each of its locations, with arguments of the same types.
     let mut found = BTreeMap::new();
-    for probe in program.usdt().map_err(|error| inability(&error))? {
+    for probe in program.usdt().map_err(inability)? {
         let name = format!("usdt:{name}:{}:{}", probe.provider, probe.name);
         if is_match(&name) {
             let arguments = probe.arguments.iter().enumerate();
@@ -87,8 +87,8 @@ fn usdt_type(argument: &UsdtArgument) -> &'static str {
     }
 }
 
-fn inability(error: &ProgramError) -> Inability {
-    let kind = match &error.kind {
+fn inability(error: ProgramError) -> Inability {
+    let kind = match error.kind() {
         ProgramErrorKind::Open(cause) | ProgramErrorKind::Read { error: cause, .. }
             if cause.kind() == io::ErrorKind::PermissionDenied =>
         {
