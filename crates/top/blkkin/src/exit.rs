@@ -61,6 +61,16 @@ impl Error {
         self
     }
 
+    /// Returns the message without the hint.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Returns the advice on how to solve the problem.
+    pub(crate) fn advice(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
     /// Prints the error and its hint to standard error; returns the exit status.
     pub(crate) fn report(self) -> Exit {
         let mut err = styled_stderr();

@@ -50,6 +50,8 @@ const EXAMPLES: &str = concat!(
         blkkin session create web && blkkin event enable 'zipkin:*' && blkkin session start\n  \
         blkkin status --watch                          what is recorded now, and lost\n  \
         blkkin io --app postgres                       file and network operations of a program\n  \
+        blkkin probe ls 'syscall:*at'                  where the kernel and programs can be traced\n  \
+        blkkin doctor                                  what this machine lacks, and how to enable it\n  \
         blkkin server --memory                         collect requests of all nodes, and find them\n  \
         blkkin store check                             what a store on disk holds, and what is wrong"
 );
@@ -78,6 +80,8 @@ enum Command {
     Demo(commands::demo::Args),
     Record(commands::record::Args),
     Io(commands::io::Args),
+    Probe(commands::probe::Args),
+    Doctor(commands::doctor::Args),
     View(commands::view::Args),
     Spans(commands::spans::Args),
     Query(commands::query::Args),
@@ -132,6 +136,8 @@ fn main() -> ExitCode {
         Command::Store(args) => commands::store::run(args),
         Command::Query(args) => commands::query::run(args),
         Command::Io(args) => commands::io::run(args),
+        Command::Probe(args) => commands::probe::run(args),
+        Command::Doctor(args) => commands::doctor::run(&args),
         Command::View(args) => commands::view::run(args),
         Command::Spans(args) => commands::spans::run(args),
         #[cfg(feature = "sql")]

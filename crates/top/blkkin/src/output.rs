@@ -169,6 +169,27 @@ pub(crate) fn plural(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
+/// Wraps a text at blanks so that lines have at most `columns` characters, if words permit. Lines
+/// after the first begin with `indent`. The last line has no line feed.
+pub(crate) fn wrap(text: &str, columns: usize, indent: &str) -> String {
+    let mut wrapped = String::new();
+    let mut column = 0;
+    for word in text.split(' ').filter(|word| !word.is_empty()) {
+        let width = word.chars().count();
+        if column > 0 && column + 1 + width > columns {
+            wrapped.push('\n');
+            wrapped.push_str(indent);
+            column = indent.chars().count();
+        } else if column > 0 {
+            wrapped.push(' ');
+            column += 1;
+        }
+        wrapped.push_str(word);
+        column += width;
+    }
+    wrapped
+}
+
 /// Returns the command that starts this program again. It is `blkkin` if a shell would find this
 /// executable in `PATH`, or if the executable's path is unknown. Otherwise it is the path, such as
 /// after `cargo run`, relative if the executable is below the current directory.
@@ -248,6 +269,18 @@ mod tests {
         check(&[], &folder, "target/release/blkkin");
         check(&[], &built, "./blkkin");
         check(&[], Path::new("/none"), &program.display().to_string());
+    }
+
+    #[test]
+    fn long_lines_are_wrapped_at_blanks() {
+        let check = |text: &str, columns, expected: &str| {
+            assert_eq!(wrap(text, columns, "  "), expected);
+        };
+        check("one two three", 7, "one two\n  three");
+        check("one two three", 13, "one two three");
+        check("one  two", 3, "one\n  two");
+        check("a-very-long-word b", 4, "a-very-long-word\n  b");
+        check("", 4, "");
     }
 
     #[test]

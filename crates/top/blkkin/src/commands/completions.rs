@@ -7,6 +7,7 @@ use crate::values;
 use blkkin_client::{Client, Timeouts};
 use blkkin_control::{Applications, Processes, Reply, Request};
 use blkkin_filter::Severity;
+use blkkin_kernel::{Listing, ProbeKind};
 use clap_complete::CompleteEnv;
 use clap_complete::engine::CompletionCandidate;
 use clap_complete::env::{Bash, EnvCompleter, Fish, Shells, Zsh};
@@ -139,6 +140,30 @@ pub(super) fn events() -> Vec<CompletionCandidate> {
         Reply::EventType(event_type) => Some(event_type.name),
         _ => None,
     })
+}
+
+/// Returns the names of probes that begin with `current`, as completion candidates; without a colon
+/// in it, the words that names begin with.
+pub(super) fn probes_from(current: &str) -> Vec<CompletionCandidate> {
+    let listing = Listing::new();
+    let mut names = BTreeSet::new();
+    match current.split_once(':') {
+        Some((_, rest)) if !rest.contains('*') => {
+            let found = listing.find(&format!("{current}*")).probes;
+            let found = found.into_iter().map(|probe| probe.name);
+            names.extend(found.filter(|name| is_plain(name)).take(NAMES_MAX));
+        }
+        Some(_) => {}
+        None => {
+            let kinds = ProbeKind::ALL.into_iter().filter(|kind| *kind != ProbeKind::Tracepoint);
+            names.extend(kinds.map(|kind| format!("{}:", kind.word())));
+            let events = listing.names(ProbeKind::Tracepoint).unwrap_or_default();
+            let subsystems = events.iter().filter_map(|name| name.split(':').next());
+            names.extend(subsystems.map(|name| format!("{name}:")));
+            names.retain(|name| name.starts_with(current) && is_plain(name));
+        }
+    }
+    names.into_iter().map(CompletionCandidate::new).collect()
 }
 
 pub(super) fn levels() -> Vec<CompletionCandidate> {

@@ -21,6 +21,7 @@ use outcome::Outcome;
 use recording::{Ends, Recording};
 use show::Shower;
 use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 pub(crate) use options::Args;
@@ -53,6 +54,16 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         true => preload::run(&args),
         false => record(&args),
     }
+}
+
+/// Returns the path of the library for `--preload`.
+pub(crate) fn preload_library() -> Result<PathBuf, Error> {
+    preload::find_library()
+}
+
+/// Returns an error if process ids differ from those of the kernel's probes.
+pub(crate) fn check_namespace() -> Result<(), Error> {
+    recording::check_namespace()
 }
 
 /// Shows the operations in recorded traces.

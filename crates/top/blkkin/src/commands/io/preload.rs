@@ -139,7 +139,7 @@ impl Drop for Trace {
 }
 
 /// Returns the path of the library: beside this program, or where an installation has it.
-fn find_library() -> Result<PathBuf, Error> {
+pub(super) fn find_library() -> Result<PathBuf, Error> {
     let program = std::env::current_exe().unwrap_or_default();
     let folder = program.parent().unwrap_or(Path::new("/"));
     let places = [folder.join(LIBRARY), folder.join("../lib").join(LIBRARY)];

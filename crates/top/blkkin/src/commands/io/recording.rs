@@ -196,7 +196,7 @@ impl Recording {
 
 /// Fails in a PID namespace of its own: the kernel's probes know processes by their ids in the
 /// initial namespace.
-fn check_namespace() -> Result<(), Error> {
+pub(super) fn check_namespace() -> Result<(), Error> {
     match fs::read_link("/proc/self/ns/pid") {
         Ok(namespace) if namespace.as_os_str() != INITIAL_NAMESPACE => {
             Err(Error::failed("process ids differ in this container from those of the kernel")
@@ -217,8 +217,8 @@ fn attach_error(error: blkkin_kernel::Error) -> Error {
     let is_permission = error.is_permission();
     let error = Error::failed(error.to_string());
     match is_permission {
-        true => error.hint("sudo blkkin io …"),
-        false => error,
+        true => error.hint("sudo blkkin io …; `blkkin doctor io` says what else is missing"),
+        false => error.hint("`blkkin doctor io` says what is missing, and how to enable it"),
     }
 }
 
