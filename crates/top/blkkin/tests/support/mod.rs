@@ -19,7 +19,8 @@ pub use blkkin_sys::testing::{Scratch, is_installed, skip};
 
 use std::fs;
 use std::io::Write;
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 /// Returns a command that runs `blkkin` in `directory`, with times in UTC.
@@ -42,6 +43,29 @@ pub fn with_limit(limit: &str, command: &Command) -> Command {
         };
     }
     limited
+}
+
+/// Copies the program to where each user can run it; `None` if this user cannot become another one.
+pub fn copy_for_nobody(scratch: &Scratch) -> Option<PathBuf> {
+    if blkkin_sys::user_id() != 0 || !is_installed("setpriv") {
+        return None;
+    }
+    let open = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(&scratch.0, open).expect("to set permissions");
+    let program = scratch.0.join("blkkin");
+    // Copied by another process: a child started meanwhile by another thread would inherit the file
+    // open for writing.
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_blkkin")).arg(&program).status();
+    assert!(copied.is_ok_and(|status| status.success()));
+    Some(program)
+}
+
+/// Returns a command that runs a program as the user nobody.
+pub fn as_nobody(program: &Path) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(program);
+    command.env_remove("XDG_RUNTIME_DIR").env("TZ", "UTC");
+    command
 }
 
 /// Runs a command to its end.
