@@ -28,6 +28,7 @@ mod shared_page;
 pub mod socket;
 #[cfg(feature = "testing")]
 pub mod testing;
+pub mod thread_slot;
 mod threads;
 mod wait;
 mod wake;

@@ -13,6 +13,7 @@ mod random;
 mod scratch;
 mod signals;
 mod stack;
+mod stopped;
 mod strace;
 
 pub use maps::mapped_files;
@@ -21,6 +22,7 @@ pub use random::Random;
 pub use scratch::{Scratch, is_installed, skip};
 pub use signals::{Signal, signal};
 pub use stack::stack_used;
+pub use stopped::Stopped;
 pub use strace::{
     Fault, answers_behind_syncs, deadline, env_number, figure, most_calls, own_test, points,
     run_on_two_threads, sample, traced,
