@@ -47,6 +47,7 @@
 pub mod address;
 pub mod bell;
 pub mod catalog;
+pub mod current_span;
 pub mod limits;
 pub mod rules;
 pub mod sampling;

@@ -460,6 +460,35 @@ int blkkin_b3_parse(const char *text, size_t length, struct blkkin_context *cont
 int blkkin_traceparent_format(const struct blkkin_context *context, char *text, size_t size);
 int blkkin_b3_format(const struct blkkin_context *context, char *text, size_t size);
 
+/* ---- BlkKin's own: the current span ---------------------------------------------------------- */
+
+/* The span for which a thread works, shown to observers outside of the program: a recorder in the
+ * kernel attributes the thread's system calls and other events to it. It changes nothing else:
+ * children and annotations belong to the trace that the program names.
+ *
+ *     struct blkkin_entered entered;
+ *
+ *     blkkin_span_enter(&entered, &trace);
+ *     pwrite(file, data, size, offset);
+ *     blkkin_span_exit(&entered);
+ *
+ * Enter and exit come in pairs, on one thread, and may be nested; the exit restores the span that the
+ * enter found. Exit before the thread works for others: in an event loop or a coroutine, enter at
+ * each resumption and exit at each suspension. Both may be called in signal handlers. The functions
+ * of blkin do not set the current span, because none of them says when the work for a span is over. */
+struct blkkin_entered {
+	uint64_t replaced_[4];
+	uint64_t restores_;
+};
+
+/* Make the span of `trace`, or of `context` with its trace id of 128 bits, the thread's current
+ * span. If the request is not sampled, if the ids are 0, and for NULL, the thread has no current
+ * span until the exit. The structure that is passed first is set; it must not be NULL. All return 0,
+ * or -EINVAL for NULL in its place. */
+int blkkin_span_enter(struct blkkin_entered *entered, const struct blkin_trace *trace);
+int blkkin_context_enter(struct blkkin_entered *entered, const struct blkkin_context *context);
+int blkkin_span_exit(const struct blkkin_entered *entered);
+
 /* ---- BlkKin's own: events with fields ------------------------------------------------------- */
 
 /* Records an event PROVIDER:NAME with fields of its own, in one line and without generated files:

@@ -134,6 +134,29 @@ inline std::optional<blkkin_context> parse_b3(std::string_view header) noexcept
 	return context;
 }
 
+// A step that is the thread's current span until the end of this guard's scope; Trace::enter makes
+// it. See blkkin_span_enter in <blkkin.h>. The guard then restores the former current span. It
+// belongs to its thread and its scope, so it can be neither copied nor moved.
+class [[nodiscard]] Entered {
+	blkkin_entered in_c;
+
+	friend class Trace;
+
+	explicit Entered(const blkkin_context &context) noexcept
+	{
+		blkkin_context_enter(&in_c, &context);
+	}
+
+public:
+	Entered(const Entered &) = delete;
+	Entered &operator=(const Entered &) = delete;
+
+	~Entered()
+	{
+		blkkin_span_exit(&in_c);
+	}
+};
+
 // A step of a request: a small value that can be copied, moved to other threads and dropped freely.
 // Copies are the same step. A default-constructed or unsampled trace records nothing, and neither
 // do its children.
@@ -268,6 +291,15 @@ public:
 	{
 		return {in_c.info, trace_id_high, flags};
 	}
+
+	// Makes this the thread's current span, for observers outside of the program, as long as the
+	// result lives: `const auto entered = write.enter();`
+	Entered enter() const & noexcept
+	{
+		return Entered{context()};
+	}
+
+	Entered enter() const && = delete;
 
 	const blkin_trace_info &info() const noexcept
 	{

@@ -1,14 +1,17 @@
-//! BlkKin's additions to blkin: annotations with levels, application contexts, ids, and contexts in
-//! text headers.
+//! BlkKin's additions to blkin: annotations with levels, application contexts, ids, contexts in text
+//! headers, and the thread's current span.
 
 use crate::blkin::{is_root_followed, new_id, root};
 use crate::emit;
 use crate::guard;
 use crate::headers;
-use crate::layout::{Context, Endpoint, INVALID, NO_SPACE, OK, RANDOM, SAMPLED, Trace};
+use crate::layout::{
+    Context, Endpoint, Entered, INVALID, NO_SPACE, OK, RANDOM, SAMPLED, Trace, TraceInfo,
+};
 use crate::raw_annotation::RawAnnotation;
 use crate::record;
 use blkkin_trace::context::Text;
+use blkkin_trace::current_span::{self, Replaced};
 use blkkin_trace::family;
 use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::{ptr, slice};
@@ -112,6 +115,60 @@ exported! {
         // SAFETY: by the caller's promise.
         unsafe { format(headers::format_b3, context, text, size) }
     }
+
+    fn blkkin_span_enter(entered: *mut Entered, trace: *const Trace) -> c_int {
+        // SAFETY: if not NULL, it is valid; name and endpoint may be uninitialised.
+        let info = (!trace.is_null()).then(|| unsafe { (&raw const (*trace).info).read() });
+        // SAFETY: by the caller's promise.
+        unsafe { enter(entered, info.filter(TraceInfo::is_followed), 0) }
+    }
+
+    fn blkkin_context_enter(entered: *mut Entered, context: *const Context) -> c_int {
+        // SAFETY: if not NULL, it is valid.
+        let context = (!context.is_null()).then(|| unsafe { context.read() });
+        let sampled = context.filter(|context| context.flags & SAMPLED != 0);
+        let high = sampled.map_or(0, |context| context.trace_id_high);
+        // SAFETY: by the caller's promise.
+        unsafe { enter(entered, sampled.map(|context| context.info), high) }
+    }
+
+    fn blkkin_span_exit(entered: *const Entered) -> c_int {
+        if entered.is_null() {
+            return INVALID;
+        }
+        // SAFETY: not NULL, so valid.
+        let Entered { replaced, restores } = unsafe { entered.read() };
+        if restores != 0 {
+            Replaced::from_words(replaced).restore();
+        }
+        OK
+    }
+}
+
+/// Makes the span with these ids this thread's current one, or clears the current span if there are
+/// no ids, and stores what was replaced. Returns [`INVALID`] if `entered` is NULL.
+///
+/// # Safety
+///
+/// See "Safety" in the crate's documentation.
+unsafe fn enter(entered: *mut Entered, info: Option<TraceInfo>, trace_id_high: i64) -> c_int {
+    if entered.is_null() {
+        return INVALID;
+    }
+    let replaced = match info {
+        Some(TraceInfo { trace_id, span_id, .. })
+            if (trace_id != 0 || trace_id_high != 0) && span_id != 0 =>
+        {
+            let trace_id = [trace_id.cast_unsigned(), trace_id_high.cast_unsigned()];
+            current_span::set(trace_id, span_id.cast_unsigned())
+        }
+        _ => current_span::clear(),
+    };
+    let restores = u64::from(replaced.is_some());
+    let replaced = replaced.unwrap_or(Replaced::NOTHING).words();
+    // SAFETY: not NULL, so valid.
+    unsafe { entered.write(Entered { replaced, restores }) };
+    OK
 }
 
 /// Returns the C string; `None` for NULL.

@@ -90,6 +90,16 @@ pub struct Context {
     pub flags: u32,
 }
 
+/// What an enter of a span has replaced; the structure `blkkin_entered` in C.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Entered {
+    /// The thread's former current span, if it has to be restored.
+    pub replaced: [u64; 4],
+    /// 1 if `replaced` has to be restored, otherwise 0.
+    pub restores: u64,
+}
+
 /// Flag of a [`Context`], `BLKKIN_SAMPLED`: the request is sampled.
 pub const SAMPLED: u32 = 1;
 /// Flag of a [`Context`], `BLKKIN_RANDOM`: the trace id is known to be random.
@@ -110,6 +120,7 @@ const _: () = {
     assert!(size_of::<TraceInfo>() == 24 && size_of::<PackedTraceInfo>() == 24);
     assert!(offset_of!(TraceInfo, span_id) == 8 && offset_of!(TraceInfo, parent_span_id) == 16);
     assert!(align_of::<PackedTraceInfo>() == 1);
+    assert!(size_of::<Entered>() == 40 && offset_of!(Entered, restores) == 32);
 };
 
 #[cfg(target_pointer_width = "64")]

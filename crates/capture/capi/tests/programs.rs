@@ -308,7 +308,7 @@ const BLKIN: [&str; 15] = [
     "blkin_unpack_trace_info",
 ];
 
-const OWN: [&str; 13] = [
+const OWN: [&str; 16] = [
     "blkkin_know_",
     "blkkin_record_",
     "blkkin_enabled_by_now",
@@ -322,6 +322,9 @@ const OWN: [&str; 13] = [
     "blkkin_traceparent_format",
     "blkkin_b3_parse",
     "blkkin_b3_format",
+    "blkkin_span_enter",
+    "blkkin_context_enter",
+    "blkkin_span_exit",
 ];
 
 const DATA: [&str; 13] = [

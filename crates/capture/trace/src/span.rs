@@ -4,8 +4,10 @@
 //! passed to any thread, kept in a future or forgotten; its methods record annotations and create
 //! children. A [`Span`] is a `Trace` with a start and an end: it ends when it is dropped, and is
 //! then recorded as one event with its ids, start and duration. Annotations are separate events.
-//! Neither style is bound to a thread, and there is no current span: code that causes a span passes
-//! its own span on.
+//! Neither style is bound to a thread: code that causes a span passes its own span on.
+//!
+//! [`Trace::enter`] shows to observers outside of the program for which span a thread works: see
+//! [`current_span`](crate::current_span).
 //!
 //! ```
 //! use blkkin_trace::{Endpoint, Trace, sample};
@@ -45,10 +47,12 @@
 
 mod annotations;
 mod endpoint;
+mod entered;
 
 pub use crate::timestamp::Timestamp;
 pub use annotations::{CoreAnnotation, KeyValue};
 pub use endpoint::Endpoint;
+pub use entered::Entered;
 
 use crate::Level;
 use crate::context::{Decision, Incoming, SpanContext, Text, b3, packed, w3c};

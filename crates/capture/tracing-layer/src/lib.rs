@@ -37,6 +37,10 @@
 //! blkkin-tracing = { path = "../blkkin/crates/capture/tracing-layer" }
 //! ```
 //!
+//! A span that a thread has entered is the thread's [current
+//! span](blkkin_trace::current_span), which observers outside of the program can read; if no channel
+//! wanted the span at its start, a wanted span around it remains the current one.
+//!
 //! Messages of the `log` crate are recorded as `log:log event`, if the program installs
 //! `tracing-log`, as `tracing-subscriber` does for a global subscriber.
 //!
@@ -44,6 +48,7 @@
 
 mod callsite;
 mod current_span;
+mod entered;
 mod fields;
 mod interest;
 mod names;
@@ -197,6 +202,19 @@ where
         event.record(&mut span.values);
         callsite.record(&span.values, ids, self.service.as_ref());
         span.recycle();
+    }
+
+    fn on_enter(&self, id: &Id, _: Context<'_, S>) {
+        match self.spans.enclosing(id) {
+            Some(EnclosingSpan::Span(context)) => entered::enter(id.into_u64(), Some(&context)),
+            Some(_) => entered::enter(id.into_u64(), None),
+            // No channel wanted the span at its start.
+            None => {}
+        }
+    }
+
+    fn on_exit(&self, id: &Id, _: Context<'_, S>) {
+        entered::exit(id.into_u64());
     }
 
     fn on_close(&self, id: Id, _: Context<'_, S>) {

@@ -6,7 +6,9 @@
 mod support;
 
 use super::*;
+use blkkin_sys::testing::Stopped;
 use blkkin_trace::Level;
+use blkkin_trace::control::current_span::{CurrentSpan, Place};
 use blkkin_trace::control::{Context, FromApplication, ToApplication};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
@@ -677,4 +679,71 @@ fn wrong_events_do_not_compile() {
     check("BLKKIN_EVENT(a, b, BLKKIN_INFO, (int, n, n), (int, n, 1));", "blkkin_field_n");
     check("BLKKIN_EVENT(a, b, 15, (int, n, n));", "is a level");
     check("BLKKIN_EVENT(a, b, BLKKIN_INFO, (array, n, int, p, 3));", "blkkin_of_int_many");
+}
+
+/// An observer outside of the program finds the current span of each thread, whether the program is
+/// linked with the library or has loaded it when its threads already ran.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn an_observer_finds_the_current_span_of_each_thread() {
+    let Some(compiler) = compilers("current", Language::C).into_iter().next() else { return };
+    for link in [Link::Dynamically, Link::Statically, Link::Not] {
+        let scratch = Scratch::new("life-current");
+        let program = scratch.0.join("current");
+        let options: &[&str] = if link == Link::Not { &["-O1", "-DPLUGIN"] } else { &["-O1"] };
+        let build = Build { compiler, language: Language::C, standard: "gnu17", options };
+        let mut command = build.command(&scratch);
+        command.arg(here().join("tests/programs/current.c")).arg("-o").arg(&program);
+        let library = library_folder();
+        match link {
+            Link::Dynamically => {
+                command.arg("-L").arg(&library).arg("-lblkkin").arg(run_path(&scratch));
+            }
+            Link::Statically => {
+                command.arg(library.join("libblkkin.a")).args(["-lm", "-lgcc_s"]);
+            }
+            Link::Not => {}
+        }
+        run(command.args(["-pthread", "-ldl"]));
+        let current = TestProgram { scratch, program };
+        let daemon = TestAgent::new("capi-current");
+        let library = library.join("libblkkin.so");
+        let variables = [("PLUGIN_PATH", library.to_str().expect("UTF-8")), PATIENT[0]];
+        let mut running = current.start_with(&daemon, &[], &variables);
+        if link == Link::Not {
+            running.go_on();
+        }
+        let mut program = daemon.program();
+        listens(&mut program);
+        if link != Link::Not {
+            running.go_on();
+        }
+        let place = program.current_span().expect("a place in the catalog");
+        for _ in 0..4 {
+            check_current_spans(&mut running, place);
+            running.go_on();
+        }
+        running.end();
+    }
+}
+
+/// Reads two lines of `current.c`, and compares the ids with what an observer finds in the threads.
+#[cfg(target_arch = "x86_64")]
+#[track_caller]
+fn check_current_spans(running: &mut RunningProgram, place: Place) {
+    for _ in 0..2 {
+        let line = running.read_line();
+        let numbers: Vec<i64> = line.split(' ').map(|word| word.parse().expect("ids")).collect();
+        let [thread, high, low, span_id] = numbers[..] else { panic!("{line}") };
+        let trace_id = u128::from(high.cast_unsigned()) << 64 | u128::from(low.cast_unsigned());
+        let expected = match trace_id {
+            0 => CurrentSpan::None,
+            _ => CurrentSpan::Span { trace_id, span_id: span_id.cast_unsigned() },
+        };
+        let stopped = Stopped::new(thread.try_into().expect("a thread")).expect("to stop it");
+        let address = stopped.thread_pointer().expect("registers");
+        let address = address.wrapping_add_signed(place.offset().into());
+        let words = stopped.words(address).expect("to read its memory");
+        assert_eq!(CurrentSpan::of_words(words), expected, "{line}");
+    }
 }

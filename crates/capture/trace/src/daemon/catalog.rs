@@ -10,10 +10,11 @@ use crate::event_type::EventType;
 use crate::kind::Kind;
 use crate::registry::types;
 use blkkin_control::catalog::{
-    COUNT, DESCRIPTIONS, Description, MAGIC, REFUSED, SIZE, encode_word, word_of,
+    COUNT, CURRENT_SPAN, DESCRIPTIONS, Description, MAGIC, REFUSED, SIZE, encode_word, word_of,
 };
+use blkkin_control::current_span::Place;
 use blkkin_control::{Scalar, catalog};
-use blkkin_sys::{SharedMemory, WipedOnFork};
+use blkkin_sys::{SharedMemory, WipedOnFork, thread_slot};
 use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
@@ -36,6 +37,13 @@ fn current() -> Option<&'static SharedMemory> {
     CATALOGS.get(usize::try_from(place).ok()?)?.get()
 }
 
+/// Returns true if this process, or one from which it was forked, has made a catalog. An agent can
+/// know the place of threads' current spans only then.
+#[inline(always)]
+pub(crate) fn has_been_made() -> bool {
+    RESERVED_CATALOGS.load(Ordering::Relaxed) != 0
+}
+
 /// Registers [`CURRENT`] with the kernel, which clears it in forked children. Fails if the kernel
 /// cannot do that.
 pub(super) fn prepare() -> io::Result<()> {
@@ -48,6 +56,8 @@ pub(super) fn install(memory: SharedMemory) -> io::Result<()> {
     for (place, word) in [0, 8].into_iter().zip(MAGIC) {
         memory.word(place).store(word, Ordering::Relaxed);
     }
+    let current_span = Place::encode(thread_slot::offset().and_then(Place::new));
+    memory.word(CURRENT_SPAN).store(current_span, Ordering::Relaxed);
     let place = RESERVED_CATALOGS.fetch_add(1, Ordering::Relaxed);
     // No other call has this index, so the lock inside is never contended.
     CATALOGS.get(place).ok_or_else(none)?.set(memory).map_err(|_| none())?;
