@@ -13,9 +13,8 @@
 //! 16      COUNT, u64: all types so far have lower indexes; written by the program
 //! 24      REFUSED, u64: number of types that are not described, because the file is full or they
 //!         exceed the limits on event types; written by the program
-//! 32      CURRENT_SPAN, u64: where each thread's [current span](crate::current_span) is; 0 if it has
-//!         no such place, as in programs that do not know this word; written by the program before
-//!         it sends the file
+//! 32      CURRENT_SPAN, u64: offset of threads' current spans; 0 without such an offset, as in
+//!         programs that do not know this word; written by the program before it sends the file
 //! 4096    a word for each index, u64: offset of the type's description in the upper 32 bits, its
 //!         size in bytes in the lower ones; 0 before it is described; written by the program
 //! 135168  descriptions: an [`EventType`], encoded as in messages
@@ -44,7 +43,7 @@ pub const MAGIC: [u64; 2] = [u64::from_le_bytes(*b"blkcatal"), 1];
 pub const COUNT: usize = 16;
 /// Byte offset of `REFUSED`, the number of event types without a description.
 pub const REFUSED: usize = 24;
-/// Byte offset of `CURRENT_SPAN`, a [`Place`](crate::current_span::Place) or 0.
+/// Byte offset of `CURRENT_SPAN`, an encoded [`SlotOffset`](crate::current_span::SlotOffset).
 pub const CURRENT_SPAN: usize = 32;
 /// Byte offset of the first description, behind the table of words.
 pub const DESCRIPTIONS: usize = word_of(EVENT_TYPES_MAX);

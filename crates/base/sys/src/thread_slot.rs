@@ -168,8 +168,8 @@ mod access {
     #[inline(always)]
     fn write(slot: *mut u64, words: &[u64; WORDS]) {
         let [state, rest @ ..] = words;
-        // SAFETY: as in `read`. The compiler keeps the order of volatile stores. An observer on this
-        // thread's processor sees stores in the order of the program.
+        // SAFETY: as in `read`. The compiler keeps the order of volatile stores. An observer on
+        // this thread's processor sees stores in the order of the program.
         #[expect(unsafe_code)]
         unsafe {
             slot.write_volatile(CHANGING);

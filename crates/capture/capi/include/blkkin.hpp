@@ -137,21 +137,21 @@ inline std::optional<blkkin_context> parse_b3(std::string_view header) noexcept
 // A step that is the thread's current span until the end of this guard's scope; Trace::enter makes
 // it. See blkkin_span_enter in <blkkin.h>. The guard then restores the former current span. It
 // belongs to its thread and its scope, so it can be neither copied nor moved.
-class [[nodiscard]] Entered {
+class [[nodiscard]] EnteredSpan {
 	blkkin_entered in_c;
 
 	friend class Trace;
 
-	explicit Entered(const blkkin_context &context) noexcept
+	explicit EnteredSpan(const blkkin_context &context) noexcept
 	{
 		blkkin_context_enter(&in_c, &context);
 	}
 
 public:
-	Entered(const Entered &) = delete;
-	Entered &operator=(const Entered &) = delete;
+	EnteredSpan(const EnteredSpan &) = delete;
+	EnteredSpan &operator=(const EnteredSpan &) = delete;
 
-	~Entered()
+	~EnteredSpan()
 	{
 		blkkin_span_exit(&in_c);
 	}
@@ -294,12 +294,12 @@ public:
 
 	// Makes this the thread's current span, for observers outside of the program, as long as the
 	// result lives: `const auto entered = write.enter();`
-	Entered enter() const & noexcept
+	EnteredSpan enter() const & noexcept
 	{
-		return Entered{context()};
+		return EnteredSpan{context()};
 	}
 
-	Entered enter() const && = delete;
+	EnteredSpan enter() const && = delete;
 
 	const blkin_trace_info &info() const noexcept
 	{

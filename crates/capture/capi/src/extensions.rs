@@ -6,12 +6,12 @@ use crate::emit;
 use crate::guard;
 use crate::headers;
 use crate::layout::{
-    Context, Endpoint, Entered, INVALID, NO_SPACE, OK, RANDOM, SAMPLED, Trace, TraceInfo,
+    Context, Endpoint, EnteredSpan, INVALID, NO_SPACE, OK, RANDOM, SAMPLED, Trace, TraceInfo,
 };
 use crate::raw_annotation::RawAnnotation;
 use crate::record;
 use blkkin_trace::context::Text;
-use blkkin_trace::current_span::{self, Replaced};
+use blkkin_trace::current_span::{self, FormerSpan};
 use blkkin_trace::family;
 use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::{ptr, slice};
@@ -116,14 +116,14 @@ exported! {
         unsafe { format(headers::format_b3, context, text, size) }
     }
 
-    fn blkkin_span_enter(entered: *mut Entered, trace: *const Trace) -> c_int {
+    fn blkkin_span_enter(entered: *mut EnteredSpan, trace: *const Trace) -> c_int {
         // SAFETY: if not NULL, it is valid; name and endpoint may be uninitialised.
         let info = (!trace.is_null()).then(|| unsafe { (&raw const (*trace).info).read() });
         // SAFETY: by the caller's promise.
         unsafe { enter(entered, info.filter(TraceInfo::is_followed), 0) }
     }
 
-    fn blkkin_context_enter(entered: *mut Entered, context: *const Context) -> c_int {
+    fn blkkin_context_enter(entered: *mut EnteredSpan, context: *const Context) -> c_int {
         // SAFETY: if not NULL, it is valid.
         let context = (!context.is_null()).then(|| unsafe { context.read() });
         let sampled = context.filter(|context| context.flags & SAMPLED != 0);
@@ -132,14 +132,14 @@ exported! {
         unsafe { enter(entered, sampled.map(|context| context.info), high) }
     }
 
-    fn blkkin_span_exit(entered: *const Entered) -> c_int {
+    fn blkkin_span_exit(entered: *const EnteredSpan) -> c_int {
         if entered.is_null() {
             return INVALID;
         }
         // SAFETY: not NULL, so valid.
-        let Entered { replaced, restores } = unsafe { entered.read() };
+        let EnteredSpan { replaced, restores } = unsafe { entered.read() };
         if restores != 0 {
-            Replaced::from_words(replaced).restore();
+            FormerSpan::from_words(replaced).restore();
         }
         OK
     }
@@ -151,7 +151,7 @@ exported! {
 /// # Safety
 ///
 /// See "Safety" in the crate's documentation.
-unsafe fn enter(entered: *mut Entered, info: Option<TraceInfo>, trace_id_high: i64) -> c_int {
+unsafe fn enter(entered: *mut EnteredSpan, info: Option<TraceInfo>, trace_id_high: i64) -> c_int {
     if entered.is_null() {
         return INVALID;
     }
@@ -165,9 +165,9 @@ unsafe fn enter(entered: *mut Entered, info: Option<TraceInfo>, trace_id_high: i
         _ => current_span::clear(),
     };
     let restores = u64::from(replaced.is_some());
-    let replaced = replaced.unwrap_or(Replaced::NOTHING).words();
+    let replaced = replaced.unwrap_or(FormerSpan::NOTHING).words();
     // SAFETY: not NULL, so valid.
-    unsafe { entered.write(Entered { replaced, restores }) };
+    unsafe { entered.write(EnteredSpan { replaced, restores }) };
     OK
 }
 

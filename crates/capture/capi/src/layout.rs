@@ -90,10 +90,10 @@ pub struct Context {
     pub flags: u32,
 }
 
-/// What an enter of a span has replaced; the structure `blkkin_entered` in C.
+/// Guard of a span that a thread has entered; the structure `blkkin_entered` in C.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Entered {
+pub struct EnteredSpan {
     /// The thread's former current span, if it has to be restored.
     pub replaced: [u64; 4],
     /// 1 if `replaced` has to be restored, otherwise 0.
@@ -120,7 +120,7 @@ const _: () = {
     assert!(size_of::<TraceInfo>() == 24 && size_of::<PackedTraceInfo>() == 24);
     assert!(offset_of!(TraceInfo, span_id) == 8 && offset_of!(TraceInfo, parent_span_id) == 16);
     assert!(align_of::<PackedTraceInfo>() == 1);
-    assert!(size_of::<Entered>() == 40 && offset_of!(Entered, restores) == 32);
+    assert!(size_of::<EnteredSpan>() == 40 && offset_of!(EnteredSpan, restores) == 32);
 };
 
 #[cfg(target_pointer_width = "64")]

@@ -53,5 +53,5 @@ pub use event_type::EventType;
 pub use id::{SpanId, TraceId};
 pub use kind::{Kind, Labels};
 pub use sample::Sampler;
-pub use span::{CoreAnnotation, Endpoint, Entered, KeyValue, Span, SpanKind, Timestamp, Trace};
+pub use span::{CoreAnnotation, Endpoint, EnteredSpan, KeyValue, Span, SpanKind, Timestamp, Trace};
 pub use value::{Fields, Number, Value};

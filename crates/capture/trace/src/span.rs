@@ -52,7 +52,7 @@ mod entered;
 pub use crate::timestamp::Timestamp;
 pub use annotations::{CoreAnnotation, KeyValue};
 pub use endpoint::Endpoint;
-pub use entered::Entered;
+pub use entered::EnteredSpan;
 
 use crate::Level;
 use crate::context::{Decision, Incoming, SpanContext, Text, b3, packed, w3c};

@@ -8,7 +8,7 @@ mod support;
 use blkkin_sys::testing::{Stopped, own_test};
 use blkkin_sys::thread_slot;
 use blkkin_trace::context::Decision;
-use blkkin_trace::control::current_span::{CurrentSpan, Place};
+use blkkin_trace::control::current_span::{CurrentSpan, SlotOffset};
 use blkkin_trace::sample::Sampling;
 use blkkin_trace::{Endpoint, Sampler, SpanContext, Trace};
 use std::io::{BufRead, BufReader, Write};
@@ -175,7 +175,7 @@ fn is_hidden_by_requests_that_are_not_sampled() {
     }
 }
 
-/// Without an agent no observer can find the place, so nothing is stored.
+/// Without an agent no observer knows the offset, so nothing is stored.
 #[test]
 fn nothing_is_stored_before_an_agent_connects() {
     let mut command = own_test::<&str>(&[], "stores_nothing");
@@ -217,7 +217,7 @@ fn enters_on_threads() {
 #[test]
 fn an_observer_finds_the_current_span_of_each_thread() {
     let mut running = RunningProgram::start("enters_on_threads");
-    let place = running.program.current_span().expect("a place in the catalog");
+    let offset = running.program.current_span().expect("an offset in the catalog");
     for _ in 0..3 {
         let line = running.read_line();
         let words: Vec<&str> = line.split(' ').collect();
@@ -226,18 +226,18 @@ fn an_observer_finds_the_current_span_of_each_thread() {
             trace_id: trace_id.parse().unwrap(),
             span_id: span_id.parse().unwrap(),
         };
-        assert_eq!(current_span_of(thread.parse().unwrap(), place), expected);
+        assert_eq!(current_span_of(thread.parse().unwrap(), offset), expected);
     }
     // The main thread has entered no span.
-    assert_eq!(current_span_of(running.child.id(), place), CurrentSpan::None);
+    assert_eq!(current_span_of(running.child.id(), offset), CurrentSpan::None);
     running.end();
 }
 
-/// Stops a thread of a program, and reads the current span at a place.
+/// Stops a thread of a program, and reads its current span.
 #[cfg(target_arch = "x86_64")]
-fn current_span_of(thread: u32, place: Place) -> CurrentSpan {
+fn current_span_of(thread: u32, offset: SlotOffset) -> CurrentSpan {
     let stopped = Stopped::new(thread).unwrap();
     let address = stopped.thread_pointer().unwrap();
-    let address = address.wrapping_add_signed(place.offset().into());
+    let address = address.wrapping_add_signed(offset.bytes().into());
     CurrentSpan::of_words(stopped.words(address).unwrap())
 }

@@ -4,13 +4,13 @@
 //! channel wanted at its start. `tracing` allows a program to exit spans in any order.
 
 use blkkin_trace::SpanContext;
-use blkkin_trace::current_span::{self, Replaced};
+use blkkin_trace::current_span::{self, FormerSpan};
 use std::cell::RefCell;
 
 thread_local! {
     /// Ids of the spans that this thread has entered, the innermost last, each with the current
     /// span at that time.
-    static ENTERED: RefCell<Vec<(u64, Replaced)>> = const { RefCell::new(Vec::new()) };
+    static ENTERED: RefCell<Vec<(u64, FormerSpan)>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Makes a span the thread's current one. `context` is `None` if the span's request is not sampled.
@@ -20,7 +20,7 @@ pub(crate) fn enter(id: u64, context: Option<&SpanContext>) {
     let _ = ENTERED.try_with(|entered| {
         if let Ok(mut entered) = entered.try_borrow_mut() {
             entered.reserve(1);
-            let replaced = current_span::replace(context).unwrap_or(Replaced::NOTHING);
+            let replaced = current_span::replace(context).unwrap_or(FormerSpan::NOTHING);
             entered.push((id, replaced));
         }
     });

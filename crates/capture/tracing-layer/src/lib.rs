@@ -37,9 +37,9 @@
 //! blkkin-tracing = { path = "../blkkin/crates/capture/tracing-layer" }
 //! ```
 //!
-//! A span that a thread has entered is the thread's [current
-//! span](blkkin_trace::current_span), which observers outside of the program can read; if no channel
-//! wanted the span at its start, a wanted span around it remains the current one.
+//! Observers outside of the program can read which span a thread has entered: its [current
+//! span](blkkin_trace::current_span). If no channel wanted the entered span at its start, a wanted
+//! span around it remains the current one.
 //!
 //! Messages of the `log` crate are recorded as `log:log event`, if the program installs
 //! `tracing-log`, as `tracing-subscriber` does for a global subscriber.

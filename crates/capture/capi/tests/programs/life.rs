@@ -8,7 +8,7 @@ mod support;
 use super::*;
 use blkkin_sys::testing::Stopped;
 use blkkin_trace::Level;
-use blkkin_trace::control::current_span::{CurrentSpan, Place};
+use blkkin_trace::control::current_span::{CurrentSpan, SlotOffset};
 use blkkin_trace::control::{Context, FromApplication, ToApplication};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
@@ -718,9 +718,9 @@ fn an_observer_finds_the_current_span_of_each_thread() {
         if link != Link::Not {
             running.go_on();
         }
-        let place = program.current_span().expect("a place in the catalog");
+        let offset = program.current_span().expect("an offset in the catalog");
         for _ in 0..4 {
-            check_current_spans(&mut running, place);
+            check_current_spans(&mut running, offset);
             running.go_on();
         }
         running.end();
@@ -730,7 +730,7 @@ fn an_observer_finds_the_current_span_of_each_thread() {
 /// Reads two lines of `current.c`, and compares the ids with what an observer finds in the threads.
 #[cfg(target_arch = "x86_64")]
 #[track_caller]
-fn check_current_spans(running: &mut RunningProgram, place: Place) {
+fn check_current_spans(running: &mut RunningProgram, offset: SlotOffset) {
     for _ in 0..2 {
         let line = running.read_line();
         let numbers: Vec<i64> = line.split(' ').map(|word| word.parse().expect("ids")).collect();
@@ -742,7 +742,7 @@ fn check_current_spans(running: &mut RunningProgram, place: Place) {
         };
         let stopped = Stopped::new(thread.try_into().expect("a thread")).expect("to stop it");
         let address = stopped.thread_pointer().expect("registers");
-        let address = address.wrapping_add_signed(place.offset().into());
+        let address = address.wrapping_add_signed(offset.bytes().into());
         let words = stopped.words(address).expect("to read its memory");
         assert_eq!(CurrentSpan::of_words(words), expected, "{line}");
     }

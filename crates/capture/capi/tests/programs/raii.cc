@@ -40,7 +40,7 @@ static const Endpoint osd{"osd.3", "10.0.0.7", 50000};
 static const Endpoint store{"store"};
 
 static_assert(std::is_trivially_copyable_v<Trace>);
-static_assert(!std::is_move_constructible_v<blkkin::Entered>);
+static_assert(!std::is_move_constructible_v<blkkin::EnteredSpan>);
 static_assert(!std::is_copy_constructible_v<Span> && !std::is_copy_assignable_v<Span>);
 static_assert(std::is_nothrow_move_constructible_v<Span>);
 static_assert(std::is_nothrow_move_assignable_v<Span>);

@@ -12,7 +12,7 @@ use crate::registry::types;
 use blkkin_control::catalog::{
     COUNT, CURRENT_SPAN, DESCRIPTIONS, Description, MAGIC, REFUSED, SIZE, encode_word, word_of,
 };
-use blkkin_control::current_span::Place;
+use blkkin_control::current_span::SlotOffset;
 use blkkin_control::{Scalar, catalog};
 use blkkin_sys::{SharedMemory, WipedOnFork, thread_slot};
 use std::io;
@@ -56,7 +56,7 @@ pub(super) fn install(memory: SharedMemory) -> io::Result<()> {
     for (place, word) in [0, 8].into_iter().zip(MAGIC) {
         memory.word(place).store(word, Ordering::Relaxed);
     }
-    let current_span = Place::encode(thread_slot::offset().and_then(Place::new));
+    let current_span = SlotOffset::encode(thread_slot::offset().and_then(SlotOffset::new));
     memory.word(CURRENT_SPAN).store(current_span, Ordering::Relaxed);
     let place = RESERVED_CATALOGS.fetch_add(1, Ordering::Relaxed);
     // No other call has this index, so the lock inside is never contended.

@@ -1,7 +1,7 @@
 //! Guard of a thread's current span.
 
 use super::Trace;
-use crate::current_span::{self, Replaced};
+use crate::current_span::{self, FormerSpan};
 use std::marker::PhantomData;
 
 /// A span that is the thread's current one until this guard is dropped. The guard then restores the
@@ -17,9 +17,9 @@ use std::marker::PhantomData;
 /// ```
 #[derive(Debug)]
 #[must_use = "the span is the current one until the guard is dropped"]
-pub struct Entered<'s> {
+pub struct EnteredSpan<'s> {
     /// `None` if nothing has to be restored.
-    replaced: Option<Replaced>,
+    replaced: Option<FormerSpan>,
     /// Borrows the span, and makes the guard neither `Send` nor `Sync`.
     of_thread: PhantomData<(&'s (), *const ())>,
 }
@@ -48,16 +48,16 @@ impl Trace<'_> {
     /// }
     /// ```
     #[inline]
-    pub fn enter(&self) -> Entered<'_> {
+    pub fn enter(&self) -> EnteredSpan<'_> {
         let replaced = match self.is_followed() {
             true => current_span::set(self.ids.trace, self.ids.span),
             false => current_span::clear(),
         };
-        Entered { replaced, of_thread: PhantomData }
+        EnteredSpan { replaced, of_thread: PhantomData }
     }
 }
 
-impl Drop for Entered<'_> {
+impl Drop for EnteredSpan<'_> {
     #[inline]
     fn drop(&mut self) {
         if let Some(replaced) = self.replaced {

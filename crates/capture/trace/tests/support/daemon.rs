@@ -5,7 +5,7 @@
 
 use blkkin_ring::{Cells, Clock, HEADER_SIZE, Reader, Shape, TakeOutcome, packet};
 use blkkin_sys::socket::{Listener, Socket};
-use blkkin_trace::control::current_span::Place;
+use blkkin_trace::control::current_span::SlotOffset;
 use blkkin_trace::control::{
     AddChannel, Answer, ChannelRule, Context, Decoder, EventRule, EventType, FieldKind,
     FromApplication, Hello, Messages, Opening, Received, ToApplication, Version, Welcome, catalog,
@@ -277,12 +277,12 @@ impl Program {
         types(self.catalog.as_ref().unwrap())
     }
 
-    /// Returns the place of threads' current spans, which the program's catalog tells.
-    pub(crate) fn current_span(&self) -> Option<Place> {
+    /// Returns the offset of threads' current spans, which the program's catalog tells.
+    pub(crate) fn current_span(&self) -> Option<SlotOffset> {
         let mut word = [0; 8];
         let catalog = self.catalog.as_ref().unwrap();
         catalog.read_exact_at(&mut word, catalog::CURRENT_SPAN as u64).unwrap();
-        Place::decode(u64::from_le_bytes(word))
+        SlotOffset::decode(u64::from_le_bytes(word))
     }
 
     /// Consumes and returns the events that a channel has recorded so far.
