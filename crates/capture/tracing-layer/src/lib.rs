@@ -205,11 +205,9 @@ where
     }
 
     fn on_enter(&self, id: &Id, _: Context<'_, S>) {
-        match self.spans.enclosing(id) {
-            Some(EnclosingSpan::Span(context)) => entered::enter(id.into_u64(), Some(&context)),
-            Some(_) => entered::enter(id.into_u64(), None),
-            // No channel wanted the span at its start.
-            None => {}
+        // If the span is not in the table, no channel wanted it at its start.
+        if let Some(context) = self.spans.context(id) {
+            entered::enter(id.into_u64(), context.as_ref());
         }
     }
 

@@ -5,7 +5,8 @@
 use crate::callsite::Callsite;
 use crate::fields::FieldValues;
 use blkkin_trace::{SpanContext, Timestamp};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tracing_core::span::Id;
 
@@ -13,12 +14,20 @@ use tracing_core::span::Id;
 const SHARDS: usize = 1024;
 
 /// Open spans of a layer that a channel wanted when they began, in shards by their ids.
-pub(crate) struct OpenSpans(Box<[Shard]>);
+pub(crate) struct OpenSpans {
+    /// Number of this table, which no other table of the process has.
+    number: u64,
+    shards: Box<[Shard]>,
+}
 
 /// A shard of the open spans, in a separate cache line.
 #[derive(Default)]
 #[repr(align(64))]
-struct Shard(Mutex<Vec<(u64, Span)>>);
+struct Shard {
+    spans: Mutex<Vec<(u64, Span)>>,
+    /// Number of spans that were removed; changed under the lock only.
+    removals: AtomicU64,
+}
 
 /// Data of an open span; `None` if the span's request is not sampled.
 type Span = Option<Box<SpanData>>;
@@ -67,6 +76,22 @@ impl SpanData {
     }
 }
 
+/// A span that this thread has started or entered last, so that it can be entered without the lock
+/// of its shard. As long as no span is removed from the shard, its id belongs to the same span.
+#[derive(Clone, Copy)]
+struct LastSpan {
+    table: u64,
+    id: u64,
+    removals: u64,
+    /// `None` if the span's request is not sampled.
+    context: Option<SpanContext>,
+}
+
+thread_local! {
+    static LAST: Cell<LastSpan> =
+        const { Cell::new(LastSpan { table: 0, id: 0, removals: 0, context: None }) };
+}
+
 /// Recorded span around a new span or event, or the reason for its absence.
 pub(crate) enum EnclosingSpan {
     None,
@@ -76,31 +101,68 @@ pub(crate) enum EnclosingSpan {
 
 impl OpenSpans {
     pub(crate) fn new() -> OpenSpans {
-        OpenSpans((0..SHARDS).map(|_| Shard::default()).collect())
+        static TABLES: AtomicU64 = AtomicU64::new(1);
+        let shards = (0..SHARDS).map(|_| Shard::default()).collect();
+        OpenSpans { number: TABLES.fetch_add(1, Ordering::Relaxed), shards }
     }
 
-    /// Locks a span's shard. While the shard is locked, no code of the program is called, except
-    /// for its allocator when the shard grows.
-    fn shard(&self, id: &Id) -> MutexGuard<'_, Vec<(u64, Span)>> {
+    fn shard(&self, id: &Id) -> &Shard {
         // Fibonacci hashing: the upper bits of the product depend on all bits of the id.
         let hash = id.into_u64().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        self.0[hash as usize % SHARDS].0.lock().unwrap_or_else(PoisonError::into_inner)
+        &self.shards[hash as usize % SHARDS]
     }
 
     pub(crate) fn insert(&self, id: &Id, span: Span) {
-        self.shard(id).push((id.into_u64(), span));
+        let shard = self.shard(id);
+        let context = span.as_ref().and_then(|open| open.context);
+        let mut spans = shard.lock();
+        spans.push((id.into_u64(), span));
+        self.set_last(id, shard, context);
     }
 
     pub(crate) fn remove(&self, id: &Id) -> Span {
-        let mut shard = self.shard(id);
-        let at = shard.iter().position(|(other, _)| *other == id.into_u64())?;
-        shard.swap_remove(at).1
+        let shard = self.shard(id);
+        let mut spans = shard.lock();
+        let at = spans.iter().position(|(other, _)| *other == id.into_u64())?;
+        // A thread that enters a later span with this id has
+        // synchronised with the thread that started it, so it sees this removal.
+        let removals = shard.removals.load(Ordering::Relaxed);
+        shard.removals.store(removals.wrapping_add(1), Ordering::Relaxed);
+        spans.swap_remove(at).1
+    }
+
+    /// Returns the context of an open span: `Some(None)` if its request is not sampled, `None` if
+    /// the span is not in the table. Takes no lock if this thread has started or entered no other
+    /// span since it last did so with this one.
+    #[inline]
+    pub(crate) fn context(&self, id: &Id) -> Option<Option<SpanContext>> {
+        let shard = self.shard(id);
+        let last = LAST.get();
+        let is_last = last.table == self.number
+            && last.id == id.into_u64()
+            && last.removals == shard.removals.load(Ordering::Relaxed);
+        if is_last { Some(last.context) } else { self.find_context(id, shard) }
+    }
+
+    fn find_context(&self, id: &Id, shard: &Shard) -> Option<Option<SpanContext>> {
+        let spans = shard.lock();
+        let (_, span) = spans.iter().find(|(other, _)| *other == id.into_u64())?;
+        let context = span.as_ref().and_then(|open| open.context);
+        self.set_last(id, shard, context);
+        Some(context)
+    }
+
+    /// Notes the span that this thread has started or entered. The shard is locked, so that no span
+    /// is removed meanwhile.
+    fn set_last(&self, id: &Id, shard: &Shard, context: Option<SpanContext>) {
+        let removals = shard.removals.load(Ordering::Relaxed);
+        LAST.set(LastSpan { table: self.number, id: id.into_u64(), removals, context });
     }
 
     /// Adds values of fields to an open span.
     pub(crate) fn record(&self, id: &Id, values: &FieldValues) {
-        let mut shard = self.shard(id);
-        let found = shard.iter_mut().find(|(other, _)| *other == id.into_u64());
+        let mut spans = self.shard(id).lock();
+        let found = spans.iter_mut().find(|(other, _)| *other == id.into_u64());
         if let Some((_, Some(open))) = found {
             open.values.merge(values);
         }
@@ -109,10 +171,18 @@ impl OpenSpans {
     /// Returns the enclosing span of the children of the span with this id: that span, or
     /// `NotFollowed` if its request is not sampled. Returns `None` if the span is not in the table.
     pub(crate) fn enclosing(&self, id: &Id) -> Option<EnclosingSpan> {
-        let shard = self.shard(id);
-        let (_, span) = shard.iter().find(|(other, _)| *other == id.into_u64())?;
+        let spans = self.shard(id).lock();
+        let (_, span) = spans.iter().find(|(other, _)| *other == id.into_u64())?;
         let context = span.as_ref().and_then(|open| open.context);
         Some(context.map_or(EnclosingSpan::NotFollowed, EnclosingSpan::Span))
+    }
+}
+
+impl Shard {
+    /// Locks the shard. While it is locked, no code of the program is called, except for its
+    /// allocator when the shard grows.
+    fn lock(&self) -> MutexGuard<'_, Vec<(u64, Span)>> {
+        self.spans.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
