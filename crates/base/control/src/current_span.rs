@@ -2,8 +2,8 @@
 //! while the thread is interrupted or stopped.
 //!
 //! The program's [catalog](crate::catalog) tells the [`SlotOffset`]: the distance of the thread's
-//! slot from the thread pointer, the same in all threads. The slot has four words of 64 bits, in the
-//! processor's byte order:
+//! slot from the thread pointer, the same in all threads. The slot has four words of 64 bits, in
+//! the processor's byte order:
 //!
 //! ```text
 //! 0    state: NONE, CHANGING or SPAN
@@ -12,8 +12,8 @@
 //! 24   span id
 //! ```
 //!
-//! The ids are valid in the state [`SPAN`] only. The state is [`CHANGING`] while the thread replaces
-//! the ids. Only spans of sampled requests are stored; otherwise the state is [`NONE`].
+//! The ids are valid in the state [`SPAN`] only. The state is [`CHANGING`] while the thread
+//! replaces the ids. Only spans of sampled requests are stored; otherwise the state is [`NONE`].
 //!
 //! The observer does not trust the program. The memory at a [`SlotOffset`] may be unmapped, or have
 //! any contents, which may change at any time: [`CurrentSpan::of_words`] accepts all.

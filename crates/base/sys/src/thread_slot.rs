@@ -1,5 +1,5 @@
 //! A slot of four words in the memory of each thread, which an observer outside of the program can
-//! find: the slot is at the same [offset](offset) from the thread pointer in all threads.
+//! find: the slot is at the same [offset] from the thread pointer in all threads.
 //!
 //! # Layout
 //!

@@ -1,5 +1,5 @@
-//! BlkKin's additions to blkin: annotations with levels, application contexts, ids, contexts in text
-//! headers, and the thread's current span.
+//! BlkKin's additions to blkin: annotations with levels, application contexts, ids, contexts in
+//! text headers, and the thread's current span.
 
 use crate::blkin::{is_root_followed, new_id, root};
 use crate::emit;

@@ -1,6 +1,6 @@
-//! Tests of the current span that observers outside of the program find while a span of `tracing` is
-//! entered. The tests act as the agent of a program, which is an ignored test of this file, run as a
-//! separate process.
+//! Tests of the current span that observers outside of the program find while a span of `tracing`
+//! is entered. The tests act as the agent of a program, which is an ignored test of this file, run
+//! as a separate process.
 
 #[path = "../../trace/tests/support/daemon.rs"]
 mod support;
