@@ -30,6 +30,7 @@ pub mod socket;
 pub mod testing;
 pub mod thread_slot;
 mod threads;
+mod usdt;
 mod wait;
 mod wake;
 mod wipe_on_fork;
@@ -51,6 +52,7 @@ pub use threads::{
     current_cpu, find_functions_of_recording, has_left_frame, process_and_thread,
     restart_sequences, rseq_offset, thread_exists, thread_id, user_id,
 };
+pub use usdt::{USDT_ARGUMENTS_MAX, UsdtArguments, UsdtText};
 pub use wait::{sleep_ns, wait};
 pub use wake::{Waker, barrier_for_all, register_for_barriers};
 pub use wipe_on_fork::{AllZeros, WipedOnFork, Words};

@@ -495,7 +495,7 @@ int blkkin_span_exit(const struct blkkin_entered *entered);
  *
  *     BLKKIN_EVENT(osd, write, BLKKIN_INFO, (int, count, n), (string, path, p));
  *
- * It is a statement. While no session records such events, it costs two loads and a branch, and
+ * It is a statement. While no session records such events, it costs three loads and a branch, and
  * evaluates no argument; provider, name and level have to be constant. `blkkin event list` shows its
  * source line, and sessions, filters and readers treat it like all other events. It may be used in
  * signal handlers, in headers and in libraries that are unloaded. C99 and later, C++11 and later.
@@ -517,6 +517,19 @@ int blkkin_span_exit(const struct blkkin_entered *entered);
  *
  * Strings longer than the channel's limit are truncated and end with `...[cut: 100000 bytes]`. Arrays
  * and sequences are never truncated: an event that does not fit is counted as lost.
+ *
+ * On x86-64 and ARM64 the event is also a USDT probe, to which `bpftrace`, `perf` and SystemTap
+ * attach, with or without an agent. It fires while one of them is attached:
+ *
+ *     bpftrace -e 'usdt:./osd:osd:write { printf("%d %s\n", arg0, str(arg1)); }'
+ *
+ * The fields are the arguments: numbers and enumerations by value (float and double as the integer
+ * with the same bits), strings as their address. The first 255 bytes of a text are passed with a NUL
+ * after them. An array is the address of its first element; a sequence and bytes are two arguments,
+ * address and length: buf(arg2, arg3). The first twelve arguments are passed. An event for which
+ * the compiler or the assembler fails, for instance because its name contains one of the characters
+ * %, {, | and }, compiles with BLKKIN_NO_USDT defined before this header: no event of the file is a
+ * probe then.
  *
  * A compiler error about BLKKIN_CLASS_x means that x is no type of a field. Two fields with the same
  * name are an error, too. From C11 on, an invalid level does not compile. */
@@ -580,25 +593,293 @@ void blkkin_record_(struct blkkin_site_ *site, const struct blkkin_value_ *value
 		enum { BLKKIN_EACH_(BLKKIN_UNIQUE_, __VA_ARGS__) blkkin_fields_end_ };         \
 		static const struct blkkin_field_ blkkin_fields_[] = {                         \
 			BLKKIN_EACH_(BLKKIN_FIELD_, __VA_ARGS__){NULL, 0, 0, 0, NULL}};        \
-		static struct blkkin_site_ blkkin_site_ = {                                    \
-			&blkkin_unknown_,                                                      \
-			NULL,                                                                  \
-			named,                                                                 \
-			__FILE__,                                                              \
-			__LINE__,                                                              \
-			BLKKIN_FIRST_(__VA_ARGS__, ~),                                         \
-			sizeof(blkkin_fields_) / sizeof(blkkin_fields_[0]) - 1,                \
-			blkkin_fields_};                                                       \
+		BLKKIN_DEFINE_SITE_(&blkkin_unknown_,                                          \
+				    NULL,                                                      \
+				    named,                                                     \
+				    __FILE__,                                                  \
+				    __LINE__,                                                  \
+				    BLKKIN_FIRST_(__VA_ARGS__, ~),                             \
+				    sizeof(blkkin_fields_) / sizeof(blkkin_fields_[0]) - 1,    \
+				    blkkin_fields_)                                            \
 		BLKKIN_IS_LEVEL_(BLKKIN_FIRST_(__VA_ARGS__, ~))                                \
-		if (__builtin_expect(                                                          \
-			    *__atomic_load_n(&blkkin_site_.wanted, __ATOMIC_RELAXED) != 0, 0) && \
-		    (__atomic_load_n(&blkkin_site_.type, __ATOMIC_RELAXED) != NULL ||          \
-		     blkkin_know_(&blkkin_site_))) {                                           \
-			const struct blkkin_value_ blkkin_values_[] = {                        \
-				BLKKIN_EACH_(BLKKIN_VALUE_, __VA_ARGS__){0, NULL, 0}};         \
-			blkkin_record_(&blkkin_site_, blkkin_values_);                         \
+		if (__builtin_expect((*__atomic_load_n(&BLKKIN_SITE_.wanted, __ATOMIC_RELAXED) | \
+				      BLKKIN_SEMAPHORE_) != 0,                                 \
+				     0)) {                                                     \
+			const int blkkin_recorded_ =                                           \
+				*__atomic_load_n(&BLKKIN_SITE_.wanted, __ATOMIC_RELAXED) != 0 && \
+				(__atomic_load_n(&BLKKIN_SITE_.type, __ATOMIC_RELAXED) != NULL || \
+				 blkkin_know_(&BLKKIN_SITE_));                                 \
+			if (blkkin_recorded_ || BLKKIN_SEMAPHORE_ != 0) {                      \
+				struct blkkin_value_ blkkin_values_[] = {                      \
+					BLKKIN_EACH_(BLKKIN_VALUE_, __VA_ARGS__){0, NULL, 0}}; \
+				if (blkkin_recorded_)                                          \
+					blkkin_record_(&BLKKIN_SITE_, blkkin_values_);         \
+				BLKKIN_FIRE_(provider, name, __VA_ARGS__)                      \
+			}                                                                      \
 		}                                                                              \
 	} while (0)
+
+#if defined(__ELF__) && defined(__LP64__) && !defined(BLKKIN_NO_USDT) && \
+	__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && (defined(__x86_64__) || defined(__aarch64__))
+
+/* USDT probe of an event: a nop, and a note with the addresses of nop and semaphore and with the
+ * places of the arguments. The semaphore is the number of attached tracers in 16 bits, which the
+ * kernel changes in memory and finds by its place in the file. So it is not in .bss: something near
+ * it is not 0. It is read without an atomic load, which compilers do not combine with the `or`. The
+ * assembler code of the probe may change it, so each event reads it again. */
+#ifdef __cplusplus
+struct blkkin_semaphore_ {
+	uint64_t count;
+	uint64_t not_zero;
+};
+
+/* The assembler can only name a variable of this file. That of an inline function is not one. */
+extern "C++" {
+namespace {
+template <class Site> struct blkkin_semaphore_of_ {
+	static struct blkkin_semaphore_ value;
+};
+template <class Site> struct blkkin_semaphore_ blkkin_semaphore_of_<Site>::value = {0, 1};
+}
+}
+
+#define BLKKIN_DEFINE_SITE_(...)       \
+	struct blkkin_site_tag_ {      \
+	};                             \
+	static struct blkkin_site_ blkkin_site_ = {__VA_ARGS__};
+#define BLKKIN_SITE_ blkkin_site_
+#define BLKKIN_SEMAPHORE_ blkkin_semaphore_of_<blkkin_site_tag_>::value.count
+#else
+/* Aligned, so that semaphore and `wanted` are in one cache line. */
+struct blkkin_point_ {
+	uint64_t semaphore;
+	struct blkkin_site_ site;
+} __attribute__((aligned(16)));
+
+#define BLKKIN_DEFINE_SITE_(...) static struct blkkin_point_ blkkin_point_ = {0, {__VA_ARGS__}};
+#define BLKKIN_SITE_ blkkin_point_.site
+#define BLKKIN_SEMAPHORE_ blkkin_point_.semaphore
+#endif
+
+/* Size of the copy of a text, with its NUL. */
+#define BLKKIN_TEXT_SIZE_ 256
+
+/* Replaces the texts among an event's values by copies that end with a NUL. */
+BLKKIN_INLINE void blkkin_end_texts_(const struct blkkin_field_ *fields,
+				     struct blkkin_value_ *values, char *copies)
+{
+	for (; fields->name != NULL; fields++, values++) {
+		size_t length = values->length;
+		if (fields->shape != 1 || length == SIZE_MAX)
+			continue;
+		if (values->start == NULL)
+			length = 0;
+		else if (length > BLKKIN_TEXT_SIZE_ - 1)
+			length = BLKKIN_TEXT_SIZE_ - 1;
+		if (length > 0)
+			__builtin_memcpy(copies, values->start, length);
+		copies[length] = 0;
+		values->start = copies;
+		copies += BLKKIN_TEXT_SIZE_;
+	}
+}
+
+/* The arguments are at fixed distances before the end of `blkkin_values_`, whose address is in a
+ * register. Their texts are a list of words, of which the assembler writes at most twelve. */
+#define BLKKIN_FIRE_(provider, name, ...)                                                      \
+	if (BLKKIN_SEMAPHORE_ != 0) {                                                          \
+		char blkkin_texts_[BLKKIN_EACH_(BLKKIN_ROOM_, __VA_ARGS__) 1];                 \
+		if (sizeof(blkkin_texts_) > 1)                                                 \
+			blkkin_end_texts_(blkkin_fields_, blkkin_values_, blkkin_texts_);      \
+		__asm__ __volatile__(                                                          \
+			"990: nop\n"                                                           \
+			".pushsection .note.stapsdt,\"?\",\"note\"\n"                          \
+			".balign 4\n"                                                          \
+			".4byte 992f-991f, 994f-993f, 3\n"                                     \
+			"991: .asciz \"stapsdt\"\n"                                            \
+			"992: .balign 4\n"                                                     \
+			"993: .8byte 990b, _.stapsdt.base, %c1\n"                              \
+			BLKKIN_NAME_(provider) BLKKIN_NAME_(name)                              \
+			".set .Lblkkin_count, 0\n"                                             \
+			".irp text" BLKKIN_PLACES_(__VA_ARGS__) "\n"                           \
+			".if .Lblkkin_count < 12\n"                                            \
+			".if .Lblkkin_count\n"                                                 \
+			".ascii \" \"\n"                                                       \
+			".endif\n"                                                             \
+			".ascii \"\\text\"\n"                                                  \
+			".endif\n"                                                             \
+			".set .Lblkkin_count, .Lblkkin_count + 1\n"                            \
+			".endr\n"                                                              \
+			".byte 0\n"                                                            \
+			"994: .balign 4\n"                                                     \
+			".popsection\n"                                                        \
+			".ifndef _.stapsdt.base\n"                                             \
+			".pushsection .stapsdt.base,\"aG\",\"progbits\",.stapsdt.base,comdat\n"  \
+			".weak _.stapsdt.base\n"                                               \
+			".hidden _.stapsdt.base\n"                                             \
+			"_.stapsdt.base: .space 1\n"                                           \
+			".size _.stapsdt.base, 1\n"                                            \
+			".popsection\n"                                                        \
+			".endif\n"                                                             \
+			:                                                                      \
+			: BLKKIN_REGISTER_(&blkkin_values_[blkkin_fields_end_]),               \
+			  BLKKIN_SYMBOL_(&BLKKIN_SEMAPHORE_)                                   \
+			: "memory");                                                           \
+	}
+
+/* Writes provider or name: a word, or a literal, whose quotes the assembler removes. */
+#define BLKKIN_NAME_(name) ".irp text," #name "\n.asciz \"\\text\"\n.endr\n"
+
+#ifdef __x86_64__
+#define BLKKIN_REGISTER_(address) "D"(address)
+#define BLKKIN_PLACE_(type, distance) ",\"" type "@-" #distance "(%%rdi)\""
+#define BLKKIN_SYMBOL_(address) "i"(address)
+#else
+#define BLKKIN_REGISTER_(address) "r"(address)
+/* Before version 14, gcc refuses addresses as constants in position-independent code. */
+#ifdef __clang__
+#define BLKKIN_SYMBOL_(address) "i"(address)
+#else
+#define BLKKIN_SYMBOL_(address) "S"(address)
+#endif
+#define BLKKIN_PLACE_(type, distance) ",\"" type "@[%0, -" #distance "]\""
+#endif
+
+/* Arguments of a field: BLKKIN_PLACE_NUMBER("-4", 24, 16, 8), with the distances of the parts of its
+ * value from the end of all values. */
+#define BLKKIN_PLACE_NUMBER(type, number, start, length) BLKKIN_PLACE_(type, number)
+#define BLKKIN_PLACE_ENUM(type, number, start, length) BLKKIN_PLACE_("-4", number)
+#define BLKKIN_PLACE_STRING(type, number, start, length) BLKKIN_PLACE_("8", start)
+#define BLKKIN_PLACE_TEXT(type, number, start, length) BLKKIN_PLACE_("8", start)
+#define BLKKIN_PLACE_ARRAY(type, number, start, length) BLKKIN_PLACE_("8", start)
+#define BLKKIN_PLACE_SEQUENCE(type, number, start, length) \
+	BLKKIN_PLACE_("8", start) BLKKIN_PLACE_("8", length)
+#define BLKKIN_PLACE_BYTES(type, number, start, length) \
+	BLKKIN_PLACE_("8", start) BLKKIN_PLACE_("8", length)
+
+/* Bytes for a field's copy in `blkkin_texts_`. */
+#define BLKKIN_ROOM_(word, ...) BLKKIN_CAT3_(BLKKIN_ROOM_, BLKKIN_CLASS_##word)
+#define BLKKIN_ROOM_NUMBER
+#define BLKKIN_ROOM_ENUM
+#define BLKKIN_ROOM_STRING
+#define BLKKIN_ROOM_TEXT BLKKIN_TEXT_SIZE_ +
+#define BLKKIN_ROOM_ARRAY
+#define BLKKIN_ROOM_SEQUENCE
+#define BLKKIN_ROOM_BYTES
+
+/* Size and sign of numbers. */
+#define BLKKIN_TYPE_short "-2"
+#define BLKKIN_TYPE_int "-4"
+#define BLKKIN_TYPE_long "-8"
+#define BLKKIN_TYPE_ushort "2"
+#define BLKKIN_TYPE_unsigned "4"
+#define BLKKIN_TYPE_uint "4"
+#define BLKKIN_TYPE_ulong "8"
+#define BLKKIN_TYPE_size "8"
+#define BLKKIN_TYPE_int8 "-1"
+#define BLKKIN_TYPE_int16 "-2"
+#define BLKKIN_TYPE_int32 "-4"
+#define BLKKIN_TYPE_int64 "-8"
+#define BLKKIN_TYPE_uint8 "1"
+#define BLKKIN_TYPE_uint16 "2"
+#define BLKKIN_TYPE_uint32 "4"
+#define BLKKIN_TYPE_uint64 "8"
+#define BLKKIN_TYPE_hex8 "1"
+#define BLKKIN_TYPE_hex16 "2"
+#define BLKKIN_TYPE_hex32 "4"
+#define BLKKIN_TYPE_hex64 "8"
+#define BLKKIN_TYPE_float "4"
+#define BLKKIN_TYPE_double "8"
+#define BLKKIN_TYPE_bool "1"
+#define BLKKIN_TYPE__Bool "1"
+#define BLKKIN_TYPE_pointer "8"
+#define BLKKIN_TYPE_string "8"
+#define BLKKIN_TYPE_text "8"
+#define BLKKIN_TYPE_array "8"
+#define BLKKIN_TYPE_sequence "8"
+#define BLKKIN_TYPE_bytes "8"
+#define BLKKIN_TYPE_enum "-4"
+
+#define BLKKIN_CLASS_OF_(word, ...) BLKKIN_CLASS_##word
+#define BLKKIN_TYPE_OF_(word, ...) BLKKIN_TYPE_##word
+#define BLKKIN_PLACE_OF_(x, number, start, length) \
+	BLKKIN_PLACE_AS_(BLKKIN_CLASS_OF_ x, BLKKIN_TYPE_OF_ x, number, start, length)
+#define BLKKIN_PLACE_AS_(class, type, number, start, length) \
+	BLKKIN_CAT3_(BLKKIN_PLACE_, class)(type, number, start, length)
+
+/* The arguments of all fields after the level. A value has three parts of 8 bytes. */
+#define BLKKIN_PLACES_(...) BLKKIN_CAT2_(BLKKIN_PLACES_, BLKKIN_COUNT_(__VA_ARGS__))(__VA_ARGS__)
+#define BLKKIN_PLACES_1(level) ",\"\""
+#define BLKKIN_PLACES_2(level, x) BLKKIN_PLACE_OF_(x, 24, 16, 8)
+#define BLKKIN_PLACES_3(level, x, ...) \
+	BLKKIN_PLACE_OF_(x, 48, 40, 32) BLKKIN_PLACES_2(level, __VA_ARGS__)
+#define BLKKIN_PLACES_4(level, x, ...) \
+	BLKKIN_PLACE_OF_(x, 72, 64, 56) BLKKIN_PLACES_3(level, __VA_ARGS__)
+#define BLKKIN_PLACES_5(level, x, ...) \
+	BLKKIN_PLACE_OF_(x, 96, 88, 80) BLKKIN_PLACES_4(level, __VA_ARGS__)
+#define BLKKIN_PLACES_6(level, x, ...) \
+	BLKKIN_PLACE_OF_(x, 120, 112, 104) BLKKIN_PLACES_5(level, __VA_ARGS__)
+#define BLKKIN_PLACES_7(level, x, ...) \
+	BLKKIN_PLACE_OF_(x, 144, 136, 128) BLKKIN_PLACES_6(level, __VA_ARGS__)
+#define BLKKIN_PLACES_8(level, x, ...) \
+	BLKKIN_PLACE_OF_(x, 168, 160, 152) BLKKIN_PLACES_7(level, __VA_ARGS__)
+#define BLKKIN_PLACES_9(level, x, ...) \
+	BLKKIN_PLACE_OF_(x, 192, 184, 176) BLKKIN_PLACES_8(level, __VA_ARGS__)
+#define BLKKIN_PLACES_10(level, x, ...) \
+	BLKKIN_PLACE_OF_(x, 216, 208, 200) BLKKIN_PLACES_9(level, __VA_ARGS__)
+#define BLKKIN_PLACES_11(level, x, ...) \
+	BLKKIN_PLACE_OF_(x, 240, 232, 224) BLKKIN_PLACES_10(level, __VA_ARGS__)
+#define BLKKIN_PLACES_12(level, x, ...) \
+	BLKKIN_PLACE_OF_(x, 264, 256, 248) BLKKIN_PLACES_11(level, __VA_ARGS__)
+#define BLKKIN_PLACES_13(level, x, ...) \
+	BLKKIN_PLACE_OF_(x, 288, 280, 272) BLKKIN_PLACES_12(level, __VA_ARGS__)
+#define BLKKIN_PLACES_14(level, x, ...) \
+	BLKKIN_PLACE_OF_(x, 312, 304, 296) BLKKIN_PLACES_13(level, __VA_ARGS__)
+#define BLKKIN_PLACES_15(level, x, ...) \
+	BLKKIN_PLACE_OF_(x, 336, 328, 320) BLKKIN_PLACES_14(level, __VA_ARGS__)
+#define BLKKIN_PLACES_16(level, x, ...) \
+	BLKKIN_PLACE_OF_(x, 360, 352, 344) BLKKIN_PLACES_15(level, __VA_ARGS__)
+#define BLKKIN_PLACES_17(level, x, ...) \
+	BLKKIN_PLACE_OF_(x, 384, 376, 368) BLKKIN_PLACES_16(level, __VA_ARGS__)
+#define BLKKIN_PLACES_18(level, x, ...) \
+	BLKKIN_PLACE_OF_(x, 408, 400, 392) BLKKIN_PLACES_17(level, __VA_ARGS__)
+#define BLKKIN_PLACES_19(level, x, ...) \
+	BLKKIN_PLACE_OF_(x, 432, 424, 416) BLKKIN_PLACES_18(level, __VA_ARGS__)
+#define BLKKIN_PLACES_20(level, x, ...) \
+	BLKKIN_PLACE_OF_(x, 456, 448, 440) BLKKIN_PLACES_19(level, __VA_ARGS__)
+#define BLKKIN_PLACES_21(level, x, ...) \
+	BLKKIN_PLACE_OF_(x, 480, 472, 464) BLKKIN_PLACES_20(level, __VA_ARGS__)
+#define BLKKIN_PLACES_22(level, x, ...) \
+	BLKKIN_PLACE_OF_(x, 504, 496, 488) BLKKIN_PLACES_21(level, __VA_ARGS__)
+#define BLKKIN_PLACES_23(level, x, ...) \
+	BLKKIN_PLACE_OF_(x, 528, 520, 512) BLKKIN_PLACES_22(level, __VA_ARGS__)
+#define BLKKIN_PLACES_24(level, x, ...) \
+	BLKKIN_PLACE_OF_(x, 552, 544, 536) BLKKIN_PLACES_23(level, __VA_ARGS__)
+#define BLKKIN_PLACES_25(level, x, ...) \
+	BLKKIN_PLACE_OF_(x, 576, 568, 560) BLKKIN_PLACES_24(level, __VA_ARGS__)
+#define BLKKIN_PLACES_26(level, x, ...) \
+	BLKKIN_PLACE_OF_(x, 600, 592, 584) BLKKIN_PLACES_25(level, __VA_ARGS__)
+#define BLKKIN_PLACES_27(level, x, ...) \
+	BLKKIN_PLACE_OF_(x, 624, 616, 608) BLKKIN_PLACES_26(level, __VA_ARGS__)
+#define BLKKIN_PLACES_28(level, x, ...) \
+	BLKKIN_PLACE_OF_(x, 648, 640, 632) BLKKIN_PLACES_27(level, __VA_ARGS__)
+#define BLKKIN_PLACES_29(level, x, ...) \
+	BLKKIN_PLACE_OF_(x, 672, 664, 656) BLKKIN_PLACES_28(level, __VA_ARGS__)
+#define BLKKIN_PLACES_30(level, x, ...) \
+	BLKKIN_PLACE_OF_(x, 696, 688, 680) BLKKIN_PLACES_29(level, __VA_ARGS__)
+#define BLKKIN_PLACES_31(level, x, ...) \
+	BLKKIN_PLACE_OF_(x, 720, 712, 704) BLKKIN_PLACES_30(level, __VA_ARGS__)
+#define BLKKIN_PLACES_32(level, x, ...) \
+	BLKKIN_PLACE_OF_(x, 744, 736, 728) BLKKIN_PLACES_31(level, __VA_ARGS__)
+#define BLKKIN_PLACES_33(level, x, ...) \
+	BLKKIN_PLACE_OF_(x, 768, 760, 752) BLKKIN_PLACES_32(level, __VA_ARGS__)
+
+#else
+#define BLKKIN_DEFINE_SITE_(...) static struct blkkin_site_ blkkin_site_ = {__VA_ARGS__};
+#define BLKKIN_SITE_ blkkin_site_
+#define BLKKIN_SEMAPHORE_ 0
+#define BLKKIN_FIRE_(provider, name, ...)
+#endif
 
 #if defined(__cplusplus)
 #define BLKKIN_IS_LEVEL_(level) \

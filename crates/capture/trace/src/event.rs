@@ -281,12 +281,12 @@ fn channels_in(mut channels: u32) -> impl Iterator<Item = usize> {
 }
 
 /// Records an event, if a channel wants it: `event!(Level::Info, "osd:write", oid = name, bytes =
-/// n)`.
+/// n)`. Also a USDT probe, which fires if a tracer is attached.
 ///
 /// An event has at most sixteen fields: integers, floats, `bool`, strings, arrays and slices of
 /// numbers, and enumerations declared with [`event_enum!`](crate::event_enum). Fields are evaluated
-/// only if a channel wants the event, or may want it while the type is undecided. For a decided
-/// type, the check costs a load and a branch.
+/// only if a channel wants the event, or may want it while the type is undecided, or a tracer is
+/// attached. For a decided type, the check costs two loads from one cache line and a branch.
 ///
 /// ```
 /// use blkkin_trace::{Level, event, event_enum};
@@ -301,17 +301,47 @@ fn channels_in(mut channels: u32) -> impl Iterator<Item = usize> {
 /// let latencies: Vec<u32> = vec![12, 7, 9];
 /// event!(Level::Info, "osd:flush", state = State::Busy, latencies = latencies, id = [1u8, 2, 3]);
 /// ```
+///
+/// # USDT probes
+///
+/// On x86-64 and ARM64, `perf`, `bpftrace` and SystemTap attach to the events of a program as to
+/// its USDT probes, with or without an agent:
+///
+/// ```text
+/// bpftrace -e 'usdt:./osd:osd:write { printf("%s %d\n", str(arg0), arg1); }'
+/// ```
+///
+/// The fields are the arguments: integers, `bool` and enumerations by value, floats as the integer
+/// with the same bits, strings as the address of bytes with a NUL at the end, arrays as the address
+/// of the first element. Slices are two arguments, the address of the first element and the number
+/// of elements: `buf(arg2, arg3)`. The first twelve arguments are passed. Strings are shortened as
+/// in a ring if the event exceeds 4 KiB.
 #[macro_export]
 macro_rules! event {
     ($level:expr, $name:literal $(, $field:ident = $value:expr)* $(,)?) => {{
-        static EVENT: $crate::EventType = $crate::EventType::new(
+        static EVENT: $crate::EventSite = $crate::EventSite::new(
             $name,
             $level,
             &[$(stringify!($field)),*],
             (file!(), line!()),
         );
+        struct BlkkinProbe;
+        impl $crate::Probe for BlkkinProbe {
+            const NAME: &'static str = $name;
+
+            #[cold]
+            #[inline(never)]
+            fn fire<F: $crate::Fields>(arguments: &$crate::UsdtArguments) {
+                $crate::usdt_probe!(
+                    $crate::ProbeText::<Self, F>::TEXT,
+                    <Self as $crate::Probe>::fire::<F>,
+                    EVENT,
+                    arguments
+                );
+            }
+        }
         if EVENT.is_enabled() {
-            EVENT.record(($($value,)*));
+            EVENT.record::<BlkkinProbe, _>(($($value,)*));
         }
     }};
 }

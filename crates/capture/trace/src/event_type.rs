@@ -8,12 +8,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// An event type: a name, a level and fields. Usually a `static`, declared by
 /// [`event!`](crate::event!) or by hand; registration needs a `'static` reference.
 #[derive(Debug)]
+#[repr(C)]
 pub struct EventType {
-    pub(crate) name: &'static str,
-    pub(crate) level: Level,
-    pub(crate) field_names: &'static [&'static str],
-    /// Source file and line of the instrumentation point; `("", 0)` if unknown.
-    pub(crate) source_location: (&'static str, u32),
     /// Bitmap of the channels that want events of this type, or [`UNKNOWN`]. Lower half: channels
     /// that record all of these events unchanged. Upper half: channels that record conditionally,
     /// by a filter, or with contexts before the fields.
@@ -23,6 +19,11 @@ pub struct EventType {
     pub(crate) wanted_by: AtomicU64,
     /// Id of the type in the headers of its events; [`NO_ID`] or [`REFUSED`] if it has none.
     pub(crate) id: AtomicU32,
+    pub(crate) level: Level,
+    pub(crate) name: &'static str,
+    pub(crate) field_names: &'static [&'static str],
+    /// Source file and line of the instrumentation point; `("", 0)` if unknown.
+    pub(crate) source_location: (&'static str, u32),
 }
 
 /// Value of [`wanted_by`](EventType::wanted_by) while it is undecided: the type is not registered

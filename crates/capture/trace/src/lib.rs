@@ -26,6 +26,7 @@ mod event_type;
 pub mod family;
 pub mod id;
 mod kind;
+mod probe;
 pub mod registry;
 pub mod sample;
 pub mod span;
@@ -52,6 +53,14 @@ pub use daemon::start;
 pub use event_type::EventType;
 pub use id::{SpanId, TraceId};
 pub use kind::{Kind, Labels};
+pub use probe::EventSite;
 pub use sample::Sampler;
 pub use span::{CoreAnnotation, Endpoint, EnteredSpan, KeyValue, Span, SpanKind, Timestamp, Trace};
 pub use value::{Fields, Number, Value};
+
+/// Parts of the expansion of [`event!`].
+#[doc(hidden)]
+pub use {
+    blkkin_sys::{UsdtArguments, usdt_probe},
+    probe::{Probe, ProbeText},
+};
