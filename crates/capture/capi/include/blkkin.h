@@ -609,7 +609,7 @@ void blkkin_record_(struct blkkin_site_ *site, const struct blkkin_value_ *value
 				*__atomic_load_n(&BLKKIN_SITE_.wanted, __ATOMIC_RELAXED) != 0 && \
 				(__atomic_load_n(&BLKKIN_SITE_.type, __ATOMIC_RELAXED) != NULL || \
 				 blkkin_know_(&BLKKIN_SITE_));                                 \
-			if (blkkin_recorded_ || BLKKIN_SEMAPHORE_ != 0) {                      \
+			if (blkkin_recorded_ || BLKKIN_IS_TRACED_) {                           \
 				struct blkkin_value_ blkkin_values_[] = {                      \
 					BLKKIN_EACH_(BLKKIN_VALUE_, __VA_ARGS__){0, NULL, 0}}; \
 				if (blkkin_recorded_)                                          \
@@ -620,26 +620,34 @@ void blkkin_record_(struct blkkin_site_ *site, const struct blkkin_value_ *value
 	} while (0)
 
 #if defined(__ELF__) && defined(__LP64__) && !defined(BLKKIN_NO_USDT) && \
+	!defined(__code_model_large__) && \
 	__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && (defined(__x86_64__) || defined(__aarch64__))
 
 /* USDT probe of an event: a nop, and a note with the addresses of nop and semaphore and with the
  * places of the arguments. The semaphore is the number of attached tracers in 16 bits, which the
- * kernel changes in memory and finds by its place in the file. So it is not in .bss: something near
- * it is not 0. It is read without an atomic load, which compilers do not combine with the `or`. The
- * assembler code of the probe may change it, so each event reads it again. */
+ * kernel changes in memory. BCC and bpftrace find it by the distance of its address from the section
+ * .probes, so there is such a section, and the semaphore is near it and not in .bss.
+ *
+ * The check before the branch reads the semaphore without an atomic load, which compilers do not
+ * combine with the `or`. Each event reads it again, because the assembler code of the probe, which
+ * has its address, may change all memory. */
+#define BLKKIN_IN_PROBES_ __attribute__((section(".probes")))
+
 #ifdef __cplusplus
 struct blkkin_semaphore_ {
 	uint64_t count;
-	uint64_t not_zero;
+	const uint64_t *near; /* keeps the section, and is not 0 */
 };
 
 /* The assembler can only name a variable of this file. That of an inline function is not one. */
 extern "C++" {
 namespace {
+__attribute__((unused)) uint64_t blkkin_in_probes_ BLKKIN_IN_PROBES_ = 0;
 template <class Site> struct blkkin_semaphore_of_ {
 	static struct blkkin_semaphore_ value;
 };
-template <class Site> struct blkkin_semaphore_ blkkin_semaphore_of_<Site>::value = {0, 1};
+template <class Site>
+struct blkkin_semaphore_ blkkin_semaphore_of_<Site>::value = {0, &blkkin_in_probes_};
 }
 }
 
@@ -656,10 +664,14 @@ struct blkkin_point_ {
 	struct blkkin_site_ site;
 } __attribute__((aligned(16)));
 
-#define BLKKIN_DEFINE_SITE_(...) static struct blkkin_point_ blkkin_point_ = {0, {__VA_ARGS__}};
+#define BLKKIN_DEFINE_SITE_(...) \
+	static struct blkkin_point_ blkkin_point_ BLKKIN_IN_PROBES_ = {0, {__VA_ARGS__}};
 #define BLKKIN_SITE_ blkkin_point_.site
 #define BLKKIN_SEMAPHORE_ blkkin_point_.semaphore
 #endif
+
+/* True if a tracer is attached. */
+#define BLKKIN_IS_TRACED_ (__atomic_load_n(&BLKKIN_SEMAPHORE_, __ATOMIC_RELAXED) != 0)
 
 /* Size of the copy of a text, with its NUL. */
 #define BLKKIN_TEXT_SIZE_ 256
@@ -687,7 +699,7 @@ BLKKIN_INLINE void blkkin_end_texts_(const struct blkkin_field_ *fields,
 /* The arguments are at fixed distances before the end of `blkkin_values_`, whose address is in a
  * register. Their texts are a list of words, of which the assembler writes at most twelve. */
 #define BLKKIN_FIRE_(provider, name, ...)                                                      \
-	if (BLKKIN_SEMAPHORE_ != 0) {                                                          \
+	if (BLKKIN_IS_TRACED_) {                                                               \
 		char blkkin_texts_[BLKKIN_EACH_(BLKKIN_ROOM_, __VA_ARGS__) 1];                 \
 		if (sizeof(blkkin_texts_) > 1)                                                 \
 			blkkin_end_texts_(blkkin_fields_, blkkin_values_, blkkin_texts_);      \
@@ -878,6 +890,7 @@ BLKKIN_INLINE void blkkin_end_texts_(const struct blkkin_field_ *fields,
 #define BLKKIN_DEFINE_SITE_(...) static struct blkkin_site_ blkkin_site_ = {__VA_ARGS__};
 #define BLKKIN_SITE_ blkkin_site_
 #define BLKKIN_SEMAPHORE_ 0
+#define BLKKIN_IS_TRACED_ 0
 #define BLKKIN_FIRE_(provider, name, ...)
 #endif
 
