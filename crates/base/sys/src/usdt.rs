@@ -7,7 +7,7 @@
 //! .note.stapsdt           note of the probe: addresses of the nop and of the semaphore, then
 //!                         "PROVIDER" NUL "NAME" NUL "4@0(%rdi) -8@8(%rdi)" NUL
 //! .stapsdt.base           one byte, whose address is in each note
-//! semaphore               2 bytes, which the kernel increments for each attached tracer
+//! .probes                 semaphores: 2 bytes, which the kernel increments for each attached tracer
 //! ```
 //!
 //! The text has the same form wherever the compiler places the probe, because the arguments are
@@ -146,20 +146,35 @@ impl UsdtText {
     }
 }
 
+/// Declares a static that begins with the semaphore of a probe: `usdt_static!(static EVENT: Site =
+/// ...)`. The type is `repr(C)`, and its value may change.
+///
+/// The static is in the section `.probes`, with which BCC and bpftrace convert the semaphore's
+/// address to an offset in the file. The section is not `.bss`, whose contents are not in the file.
+#[macro_export]
+macro_rules! usdt_static {
+    (static $name:ident: $type:ty = $value:expr) => {
+        // SAFETY: the section is one for variables, and programs use it for nothing else.
+        #[allow(unsafe_code)]
+        #[unsafe(link_section = ".probes")]
+        static $name: $type = $value;
+    };
+}
+
 /// Expands to a probe: the instruction to which tracers attach, and its note. On processors other
 /// than x86-64 and ARM64, expands to nothing.
 ///
-/// `usdt_probe!(text, function, semaphore, arguments)`: the [`UsdtText`], a constant; the function
-/// that contains the macro and is not inlined; the static whose first two bytes are the semaphore;
-/// and a reference to the [`UsdtArguments`].
+/// `usdt_probe!(text, semaphore, arguments, function)`: the [`UsdtText`], a constant; the
+/// [static](crate::usdt_static) whose first two bytes are the semaphore; a reference to the
+/// [`UsdtArguments`]; and the function that contains the macro and is not inlined.
 ///
 /// The macro contains unsafe code. A program that forbids unsafe code of its own can use it all the
 /// same, because the compiler's check leaves out macros of other crates.
 #[macro_export]
 #[cfg(target_arch = "x86_64")]
 macro_rules! usdt_probe {
-    ($text:expr, $function:path, $semaphore:path, $arguments:expr) => {
-        $crate::usdt_probe_at!("rdi", $text, $function, $semaphore, $arguments)
+    ($text:expr, $semaphore:path, $arguments:expr, $($function:tt)+) => {
+        $crate::usdt_probe_at!("rdi", $text, $semaphore, $arguments, $($function)+)
     };
 }
 
@@ -167,8 +182,8 @@ macro_rules! usdt_probe {
 #[macro_export]
 #[cfg(target_arch = "aarch64")]
 macro_rules! usdt_probe {
-    ($text:expr, $function:path, $semaphore:path, $arguments:expr) => {
-        $crate::usdt_probe_at!("x0", $text, $function, $semaphore, $arguments)
+    ($text:expr, $semaphore:path, $arguments:expr, $($function:tt)+) => {
+        $crate::usdt_probe_at!("x0", $text, $semaphore, $arguments, $($function)+)
     };
 }
 
@@ -177,18 +192,18 @@ macro_rules! usdt_probe {
 #[macro_export]
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 macro_rules! usdt_probe_at {
-    ($register:tt, $text:expr, $function:path, $semaphore:path, $arguments:expr) => {
+    ($register:tt, $text:expr, $semaphore:path, $arguments:expr, $($function:tt)+) => {
         $crate::usdt_probe_at!(
             @words [
                 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25
                 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50
             ]
-            $register, $text, $function, $semaphore, $arguments
+            $register, $text, $semaphore, $arguments, $($function)+
         )
     };
     (
         @words [$($word:literal)*]
-        $register:tt, $text:expr, $function:path, $semaphore:path, $arguments:expr
+        $register:tt, $text:expr, $semaphore:path, $arguments:expr, $($function:tt)+
     ) => {{
         let arguments: &$crate::UsdtArguments = $arguments;
         // SAFETY: the instruction does nothing. A tracer that replaces it by a breakpoint returns
@@ -225,7 +240,7 @@ macro_rules! usdt_probe_at {
                 $(const $text.word($word),)*
                 size = const $text.size(),
                 content_size = const $text.content_size(),
-                function = sym $function,
+                function = sym $($function)+,
                 semaphore = sym $semaphore,
                 in($register) arguments,
                 options(nostack, preserves_flags),
@@ -238,7 +253,7 @@ macro_rules! usdt_probe_at {
 #[macro_export]
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 macro_rules! usdt_probe {
-    ($text:expr, $function:path, $semaphore:path, $arguments:expr) => {
+    ($text:expr, $semaphore:path, $arguments:expr, $($function:tt)+) => {
         let _ = $arguments;
     };
 }

@@ -319,11 +319,13 @@ fn channels_in(mut channels: u32) -> impl Iterator<Item = usize> {
 #[macro_export]
 macro_rules! event {
     ($level:expr, $name:literal $(, $field:ident = $value:expr)* $(,)?) => {{
-        static EVENT: $crate::EventSite = $crate::EventSite::new(
-            $name,
-            $level,
-            &[$(stringify!($field)),*],
-            (file!(), line!()),
+        $crate::usdt_static!(
+            static EVENT: $crate::EventSite = $crate::EventSite::new(
+                $name,
+                $level,
+                &[$(stringify!($field)),*],
+                (file!(), line!()),
+            )
         );
         struct BlkkinProbe;
         impl $crate::Probe for BlkkinProbe {
@@ -334,9 +336,9 @@ macro_rules! event {
             fn fire<F: $crate::Fields>(arguments: &$crate::UsdtArguments) {
                 $crate::usdt_probe!(
                     $crate::ProbeText::<Self, F>::TEXT,
-                    <Self as $crate::Probe>::fire::<F>,
                     EVENT,
-                    arguments
+                    arguments,
+                    <Self as $crate::Probe>::fire::<F>
                 );
             }
         }

@@ -61,6 +61,6 @@ pub use value::{Fields, Number, Value};
 /// Parts of the expansion of [`event!`].
 #[doc(hidden)]
 pub use {
-    blkkin_sys::{UsdtArguments, usdt_probe},
+    blkkin_sys::{UsdtArguments, usdt_probe, usdt_static},
     probe::{Probe, ProbeText},
 };

@@ -28,8 +28,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[repr(C, align(16))]
 pub struct EventSite {
     /// Semaphore of the probe, in the lower 16 bits: the number of attached tracers. The kernel
-    /// changes it in the program's memory, and finds it by its place in the program's file: so it
-    /// is first, and not in `.bss`, because [`wanted_by`](EventType::wanted_by) is not 0.
+    /// changes it in the program's memory. First, because the probe's note has its address.
     semaphore: AtomicU64,
     /// Second, so that semaphore and [`wanted_by`](EventType::wanted_by) are in one cache line.
     event: EventType,
@@ -139,9 +138,7 @@ fn fire<P: Probe, F: Fields>(fields: F) {
 /// Fires a probe with fields encoded in `SIZE` bytes. Returns false, and does not fire, if they do
 /// not fit.
 #[inline(never)]
-fn fire_within<P: Probe, F: Fields, const SIZE: usize>(
-    encode: &dyn Fn(&mut Encoder<'_>),
-) -> bool {
+fn fire_within<P: Probe, F: Fields, const SIZE: usize>(encode: &dyn Fn(&mut Encoder<'_>)) -> bool {
     let mut room = Room::<SIZE>::of_size();
     let mut encoder = Encoder::new(&mut room, 0);
     encode(&mut encoder);

@@ -2,14 +2,18 @@
 //! forks, sandboxes, closed descriptors and exits. Other programs test sampling, the use of stack,
 //! and events with fields.
 
+#[path = "../../../trace/tests/support/bpftrace.rs"]
+mod bpftrace;
 #[path = "../../../trace/tests/support/daemon.rs"]
 mod support;
 
 use super::*;
+use blkkin_kernel::program::{UsdtArgument, UserProgram};
 use blkkin_sys::testing::Stopped;
 use blkkin_trace::Level;
 use blkkin_trace::control::current_span::{CurrentSpan, SlotOffset};
 use blkkin_trace::control::{Context, FromApplication, ToApplication};
+use bpftrace::{Bpftrace, semaphore};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::Duration;
@@ -645,6 +649,174 @@ fn events_of_ones_own_in_c() {
         check("count > 1000", &[]);
         running.end();
     }
+}
+
+/// Probes of `events.c`, with the sizes of their arguments: negative for signed integers. Of more
+/// than twelve arguments the first twelve are passed.
+const PROBES: [(&str, &[i8]); 5] = [
+    ("my.app:quoted name", &[-4]),
+    ("osd:arrays", &[-4, 8, 8, 8, 8, 8, 8, 8, -4]),
+    ("osd:many", &[-1, 1, -2, 2, -4, 4, -8, 8, 4, 4, 8, 1]),
+    ("osd:none", &[]),
+    ("osd:write", &[-4, 8]),
+];
+
+/// Events are USDT probes with each compiler, in each language and with all usual options.
+#[test]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+fn events_have_notes_of_probes() {
+    let scratch = Scratch::new("capi-notes");
+    let program = scratch.0.join("events");
+    let run_path = run_path(&scratch);
+    for (language, word, standards) in
+        [(Language::C, "c", ["c99", "gnu17"]), (Language::Cxx, "c++", ["c++11", "c++20"])]
+    {
+        for compiler in compilers("events_have_notes_of_probes", language) {
+            let all: [&[&str]; 4] = [
+                &["-O0", "-fPIE", "-pie"],
+                &["-O2", "-fPIC", "-ffunction-sections", "-Wl,--gc-sections"],
+                &["-O3", "-fno-pie", "-no-pie"],
+                &["-O1", "-flto"],
+            ];
+            for (options, standard) in
+                all.iter().flat_map(|options| standards.map(|standard| (options, standard)))
+            {
+                let build = Build { compiler, language, standard, options };
+                let mut command = build.command(&scratch);
+                command.args(["-x", word]).arg(here().join("tests/programs/events.c"));
+                command.args(["-x", "none", "-L"]).arg(library_folder()).arg("-lblkkin");
+                let output = command.args([&run_path, "-o"]).arg(&program).output();
+                let output = output.expect("a compiler");
+                let errors = String::from_utf8_lossy(&output.stderr);
+                // Not every installation of clang can link such files.
+                if options.contains(&"-flto") && errors.contains("LLVMgold") {
+                    continue;
+                }
+                assert!(output.status.success(), "{command:?}: {errors}");
+                check_notes(&program, &format!("{command:?}"));
+            }
+        }
+    }
+}
+
+#[track_caller]
+fn check_notes(program: &Path, command: &str) {
+    let probes = UserProgram::open(program).expect("a program").usdt().expect("probes");
+    let size = |argument: &UsdtArgument| {
+        let size = argument.size.cast_signed();
+        if argument.is_signed { -size } else { size }
+    };
+    let mut found: Vec<_> = probes
+        .iter()
+        .map(|probe| {
+            assert!(probe.semaphore_offset.is_some(), "{command}: {probe:?}");
+            let sizes: Vec<i8> = probe.arguments.iter().map(size).collect();
+            (format!("{}:{}", probe.provider, probe.name), sizes)
+        })
+        .collect();
+    found.sort();
+    let expected = PROBES.map(|(name, sizes)| (name.to_owned(), sizes.to_vec()));
+    assert_eq!(found, expected, "{command}");
+    if is_installed("readelf") {
+        let mut command = Command::new("readelf");
+        let output = run(command.arg("--notes").arg(program));
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(errors.is_empty(), "{errors}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("Name: quoted name"));
+    }
+}
+
+/// bpftrace prints each event of a program, with its fields, whether or not an agent records it.
+/// Arguments are evaluated while bpftrace is attached, and not afterwards.
+#[test]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+fn bpftrace_prints_events_in_c() {
+    const SCRIPT: [(&str, &str); 5] = [
+        ("my.app:quoted name", r#"printf("quoted %d\n", arg0);"#),
+        (
+            "osd:arrays",
+            r#"printf("arrays %d %d %d %s %d\n", arg0, *(int32 *)(arg1 + 8), arg3, str(arg4, 4), arg5);"#,
+        ),
+        ("osd:many", r#"printf("many %d %d %d %d %d %d\n", arg0, arg1, arg2, arg3, arg4, arg5);"#),
+        ("osd:none", r#"printf("none\n");"#),
+        ("osd:write", r#"printf("write %d %s\n", arg0, str(arg1));"#),
+    ];
+    for (language, standard, link) in [
+        (Language::C, "c99", Link::Dynamically),
+        (Language::Cxx, "c++11", Link::Dynamically),
+        (Language::C, "gnu17", Link::Statically),
+    ] {
+        let Some(life) = build_of("events.c", language, standard, link) else { return };
+        let daemon = TestAgent::new(&format!("capi-bpftrace-{standard}"));
+        let mut running = life.start(&daemon, &[]);
+        assert_eq!(running.read_line(), "0");
+        let (pid, path) = (running.child.id(), &life.program);
+        let names = SCRIPT.map(|(name, _)| name);
+        let attach = || {
+            let script = SCRIPT.map(|(name, action)| {
+                let (provider, name) = name.split_once(':').expect("a colon");
+                let path = path.display();
+                format!("usdt:\"{path}\":\"{provider}\":\"{name}\" {{ {action} }}\n")
+            });
+            Bpftrace::attach("bpftrace_prints_events_in_c", &script.concat(), pid, path, &names)
+        };
+        let expected = |number: i32| {
+            [
+                "arrays 7 3 2 /dev 3".to_owned(),
+                "many -8 8 -16 16 -32 32".to_owned(),
+                "none".to_owned(),
+                "quoted 1".to_owned(),
+                format!("write {number} /dev/vda"),
+            ]
+        };
+        let Some(first) = attach() else { return };
+        assert_eq!(running.step(), "1", "no agent records the events");
+        assert_eq!(first.end_after(5), expected(1), "{standard}");
+        assert_eq!(names.map(|name| semaphore(pid, path, name)), [0; 5]);
+        assert_eq!(running.step(), "1", "arguments are not evaluated without a tracer");
+
+        let mut program = daemon.program();
+        program.add(0, &[]);
+        program.enable(0, &[rule("osd:*")]);
+        program.ping();
+        let Some(second) = attach() else { return };
+        assert_eq!(running.step(), "2");
+        assert_eq!(second.end_after(5), expected(2), "{standard}");
+        let recorded = ["osd:none", "osd:write", "osd:many", "osd:arrays"];
+        assert_eq!(program.names(0), recorded, "{standard}");
+        assert_eq!(running.step(), "3");
+        assert_eq!(program.names(0), recorded, "{standard}");
+        running.end();
+    }
+}
+
+/// A text without a NUL is passed with one, up to its maximum size, in C++ also from inline
+/// functions and templates of position-independent code.
+#[test]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+fn bpftrace_prints_texts_of_inline_functions() {
+    let test = "bpftrace_prints_texts_of_inline_functions";
+    let Some(life) = build_of("probes.cc", Language::Cxx, "c++11", Link::Dynamically) else {
+        return;
+    };
+    let daemon = TestAgent::new("capi-bpftrace-texts");
+    let mut running = life.start(&daemon, &[]);
+    assert_eq!(running.read_line(), "0");
+    let (pid, path) = (running.child.id(), &life.program);
+    let names = ["osd:text", "osd:typed", "osd:lambda"];
+    let shown = path.display();
+    let script = format!(
+        r#"usdt:{shown}:osd:text {{ printf("text %s %s %d\n", str(arg0), str(arg1, 4), arg2); }}
+           usdt:{shown}:osd:typed {{ printf("typed %d\n", arg0); }}
+           usdt:{shown}:osd:lambda {{ printf("lambda %d\n", arg0); }}"#
+    );
+    let Some(bpftrace) = Bpftrace::attach(test, &script, pid, path, &names) else { return };
+    assert_eq!(running.step(), "1");
+    let lines = bpftrace.end_after(3);
+    assert_eq!(lines, ["lambda 3", "text /de xxx 255", "typed -2"]);
+    assert_eq!(names.map(|name| semaphore(pid, path, name)), [0; 3]);
+    assert_eq!(running.step(), "1");
+    running.end();
 }
 
 /// Wrong uses of the macros are compile errors whose messages name the mistake.
