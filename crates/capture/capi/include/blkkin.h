@@ -593,27 +593,31 @@ void blkkin_record_(struct blkkin_site_ *site, const struct blkkin_value_ *value
 		enum { BLKKIN_EACH_(BLKKIN_UNIQUE_, __VA_ARGS__) blkkin_fields_end_ };         \
 		static const struct blkkin_field_ blkkin_fields_[] = {                         \
 			BLKKIN_EACH_(BLKKIN_FIELD_, __VA_ARGS__){NULL, 0, 0, 0, NULL}};        \
-		BLKKIN_DEFINE_SITE_(&blkkin_unknown_,                                          \
-				    NULL,                                                      \
-				    named,                                                     \
-				    __FILE__,                                                  \
-				    __LINE__,                                                  \
-				    BLKKIN_FIRST_(__VA_ARGS__, ~),                             \
-				    sizeof(blkkin_fields_) / sizeof(blkkin_fields_[0]) - 1,    \
-				    blkkin_fields_)                                            \
+		static struct blkkin_site_ blkkin_site_ = {                                    \
+			&blkkin_unknown_,                                                      \
+			NULL,                                                                  \
+			named,                                                                 \
+			__FILE__,                                                              \
+			__LINE__,                                                              \
+			BLKKIN_FIRST_(__VA_ARGS__, ~),                                         \
+			sizeof(blkkin_fields_) / sizeof(blkkin_fields_[0]) - 1,                \
+			blkkin_fields_};                                                       \
+		uint64_t blkkin_word_ = *__atomic_load_n(&blkkin_site_.wanted, __ATOMIC_RELAXED); \
+		int blkkin_any_;                                                               \
 		BLKKIN_IS_LEVEL_(BLKKIN_FIRST_(__VA_ARGS__, ~))                                \
-		if (__builtin_expect((*__atomic_load_n(&BLKKIN_SITE_.wanted, __ATOMIC_RELAXED) | \
-				      BLKKIN_SEMAPHORE_) != 0,                                 \
-				     0)) {                                                     \
+		BLKKIN_OR_SEMAPHORE_(blkkin_word_, blkkin_any_, provider, name);               \
+		if (__builtin_expect(blkkin_any_, 0)) {                                        \
 			const int blkkin_recorded_ =                                           \
-				*__atomic_load_n(&BLKKIN_SITE_.wanted, __ATOMIC_RELAXED) != 0 && \
-				(__atomic_load_n(&BLKKIN_SITE_.type, __ATOMIC_RELAXED) != NULL || \
-				 blkkin_know_(&BLKKIN_SITE_));                                 \
-			if (blkkin_recorded_ || BLKKIN_IS_TRACED_) {                           \
+				*__atomic_load_n(&blkkin_site_.wanted, __ATOMIC_RELAXED) != 0 && \
+				(__atomic_load_n(&blkkin_site_.type, __ATOMIC_RELAXED) != NULL || \
+				 blkkin_know_(&blkkin_site_));                                 \
+			int blkkin_traced_;                                                    \
+			BLKKIN_IS_TRACED_(blkkin_traced_, provider, name)                      \
+			if (blkkin_recorded_ || blkkin_traced_) {                              \
 				struct blkkin_value_ blkkin_values_[] = {                      \
 					BLKKIN_EACH_(BLKKIN_VALUE_, __VA_ARGS__){0, NULL, 0}}; \
 				if (blkkin_recorded_)                                          \
-					blkkin_record_(&BLKKIN_SITE_, blkkin_values_);         \
+					blkkin_record_(&blkkin_site_, blkkin_values_);         \
 				BLKKIN_FIRE_(provider, name, __VA_ARGS__)                      \
 			}                                                                      \
 		}                                                                              \
@@ -625,53 +629,53 @@ void blkkin_record_(struct blkkin_site_ *site, const struct blkkin_value_ *value
 
 /* USDT probe of an event: a nop, and a note with the addresses of nop and semaphore and with the
  * places of the arguments. The semaphore is the number of attached tracers in 16 bits, which the
- * kernel changes in memory. BCC and bpftrace find it by the distance of its address from the section
- * .probes, so there is such a section, and the semaphore is near it and not in .bss.
+ * kernel changes in memory. All events PROVIDER:NAME of a program or library share a semaphore,
+ * because BCC and bpftrace use that of the first for all. These tools find it in the section
+ * .probes.
  *
- * The check before the branch reads the semaphore without an atomic load, which compilers do not
- * combine with the `or`. Each event reads it again, because the assembler code of the probe, which
- * has its address, may change all memory. */
-#define BLKKIN_IN_PROBES_ __attribute__((section(".probes")))
+ * The assembler reads the semaphore, because C has no name for a variable whose name has the words
+ * or literals of an event. `.irp` replaces `\p` and `\n` by them, without the quotes of literals. */
+#define BLKKIN_NAMED_(provider, name, text) \
+	".irp p," #provider "\n.irp n," #name "\n" text ".endr\n.endr\n"
+#define BLKKIN_SYMBOL_ "\"blkkin_semaphore_\\p:\\n\""
 
-#ifdef __cplusplus
-struct blkkin_semaphore_ {
-	uint64_t count;
-	const uint64_t *near; /* keeps the section, and is not 0 */
-};
-
-/* The assembler can only name a variable of this file. That of an inline function is not one. */
-extern "C++" {
-namespace {
-__attribute__((unused)) uint64_t blkkin_in_probes_ BLKKIN_IN_PROBES_ = 0;
-template <class Site> struct blkkin_semaphore_of_ {
-	static struct blkkin_semaphore_ value;
-};
-template <class Site>
-struct blkkin_semaphore_ blkkin_semaphore_of_<Site>::value = {0, &blkkin_in_probes_};
-}
-}
-
-#define BLKKIN_DEFINE_SITE_(...)       \
-	struct blkkin_site_tag_ {      \
-	};                             \
-	static struct blkkin_site_ blkkin_site_ = {__VA_ARGS__};
-#define BLKKIN_SITE_ blkkin_site_
-#define BLKKIN_SEMAPHORE_ blkkin_semaphore_of_<blkkin_site_tag_>::value.count
+/* Adds the bits of the semaphore to `word`; `any` is then true if `word` is not 0. */
+#if defined(__x86_64__) && defined(__GCC_ASM_FLAG_OUTPUTS__)
+#define BLKKIN_OR_SEMAPHORE_(word, any, provider, name)                                        \
+	__asm__ __volatile__(BLKKIN_NAMED_(provider, name, BLKKIN_OR_)                         \
+			     : "+a"(word), "=@ccnz"(any))
+#elif defined(__x86_64__)
+#define BLKKIN_OR_SEMAPHORE_(word, any, provider, name)                                        \
+	__asm__ __volatile__(BLKKIN_NAMED_(provider, name, BLKKIN_OR_)                         \
+			     : "+a"(word)                                                      \
+			     :                                                                 \
+			     : "cc");                                                          \
+	any = word != 0
 #else
-/* Aligned, so that semaphore and `wanted` are in one cache line. */
-struct blkkin_point_ {
-	uint64_t semaphore;
-	struct blkkin_site_ site;
-} __attribute__((aligned(16)));
-
-#define BLKKIN_DEFINE_SITE_(...) \
-	static struct blkkin_point_ blkkin_point_ BLKKIN_IN_PROBES_ = {0, {__VA_ARGS__}};
-#define BLKKIN_SITE_ blkkin_point_.site
-#define BLKKIN_SEMAPHORE_ blkkin_point_.semaphore
+#define BLKKIN_OR_SEMAPHORE_(word, any, provider, name)                                        \
+	{                                                                                      \
+		uint64_t blkkin_semaphore_;                                                    \
+		__asm__ __volatile__(                                                          \
+			BLKKIN_NAMED_(provider, name,                                          \
+				      "adrp %0, " BLKKIN_SYMBOL_ "\n"                          \
+				      "ldr %0, [%0, :lo12:" BLKKIN_SYMBOL_ "]\n")              \
+			: "=r"(blkkin_semaphore_));                                            \
+		any = (word | blkkin_semaphore_) != 0;                                         \
+	}
 #endif
 
-/* True if a tracer is attached. */
-#define BLKKIN_IS_TRACED_ (__atomic_load_n(&BLKKIN_SEMAPHORE_, __ATOMIC_RELAXED) != 0)
+/* The parts in braces are for programs that are compiled with -masm=intel. */
+#define BLKKIN_OR_                                           \
+	"{|.att_syntax prefix\n}"                            \
+	"orq " BLKKIN_SYMBOL_ "(%%rip), %%rax\n"             \
+	"{|.intel_syntax noprefix\n}"
+
+/* Sets `traced` to true if a tracer is attached. */
+#define BLKKIN_IS_TRACED_(traced, provider, name)                              \
+	{                                                                      \
+		uint64_t blkkin_zero_ = 0;                                     \
+		BLKKIN_OR_SEMAPHORE_(blkkin_zero_, traced, provider, name);    \
+	}
 
 /* Size of the copy of a text, with its NUL. */
 #define BLKKIN_TEXT_SIZE_ 256
@@ -699,7 +703,8 @@ BLKKIN_INLINE void blkkin_end_texts_(const struct blkkin_field_ *fields,
 /* The arguments are at fixed distances before the end of `blkkin_values_`, whose address is in a
  * register. Their texts are a list of words, of which the assembler writes at most twelve. */
 #define BLKKIN_FIRE_(provider, name, ...)                                                      \
-	if (BLKKIN_IS_TRACED_) {                                                               \
+	BLKKIN_IS_TRACED_(blkkin_traced_, provider, name)                                      \
+	if (blkkin_traced_) {                                                                  \
 		char blkkin_texts_[BLKKIN_EACH_(BLKKIN_ROOM_, __VA_ARGS__) 1];                 \
 		if (sizeof(blkkin_texts_) > 1)                                                 \
 			blkkin_end_texts_(blkkin_fields_, blkkin_values_, blkkin_texts_);      \
@@ -710,8 +715,11 @@ BLKKIN_INLINE void blkkin_end_texts_(const struct blkkin_field_ *fields,
 			".4byte 992f-991f, 994f-993f, 3\n"                                     \
 			"991: .asciz \"stapsdt\"\n"                                            \
 			"992: .balign 4\n"                                                     \
-			"993: .8byte 990b, _.stapsdt.base, %c1\n"                              \
-			BLKKIN_NAME_(provider) BLKKIN_NAME_(name)                              \
+			"993: .8byte 990b, _.stapsdt.base\n"                                   \
+			BLKKIN_NAMED_(provider, name,                                          \
+				      ".8byte " BLKKIN_SYMBOL_ "\n"                            \
+				      ".asciz \"\\p\"\n"                                      \
+				      ".asciz \"\\n\"\n")                                     \
 			".set .Lblkkin_count, 0\n"                                             \
 			".irp text" BLKKIN_PLACES_(__VA_ARGS__) "\n"                           \
 			".if .Lblkkin_count < 12\n"                                            \
@@ -733,27 +741,27 @@ BLKKIN_INLINE void blkkin_end_texts_(const struct blkkin_field_ *fields,
 			".size _.stapsdt.base, 1\n"                                            \
 			".popsection\n"                                                        \
 			".endif\n"                                                             \
+			BLKKIN_NAMED_(provider, name, BLKKIN_DEFINE_SEMAPHORE_)                \
 			:                                                                      \
-			: BLKKIN_REGISTER_(&blkkin_values_[blkkin_fields_end_]),               \
-			  BLKKIN_SYMBOL_(&BLKKIN_SEMAPHORE_)                                   \
+			: BLKKIN_REGISTER_(&blkkin_values_[blkkin_fields_end_])                \
 			: "memory");                                                           \
 	}
 
-/* Writes provider or name: a word, or a literal, whose quotes the assembler removes. */
-#define BLKKIN_NAME_(name) ".irp text," #name "\n.asciz \"\\text\"\n.endr\n"
+/* Weak, and in a group of its name, so that the linker keeps one of those of several files. */
+#define BLKKIN_DEFINE_SEMAPHORE_                                                                 \
+	".ifndef " BLKKIN_SYMBOL_ "\n"                                                           \
+	".pushsection .probes,\"awG\",\"progbits\"," BLKKIN_SYMBOL_ ",comdat\n"                   \
+	".balign 8\n"                                                                            \
+	".weak " BLKKIN_SYMBOL_ "\n"                                                             \
+	".hidden " BLKKIN_SYMBOL_ "\n" BLKKIN_SYMBOL_ ": .8byte 0\n"                             \
+	".popsection\n"                                                                          \
+	".endif\n"
 
 #ifdef __x86_64__
 #define BLKKIN_REGISTER_(address) "D"(address)
 #define BLKKIN_PLACE_(type, distance) ",\"" type "@-" #distance "(%%rdi)\""
-#define BLKKIN_SYMBOL_(address) "i"(address)
 #else
 #define BLKKIN_REGISTER_(address) "r"(address)
-/* Before version 14, gcc refuses addresses as constants in position-independent code. */
-#ifdef __clang__
-#define BLKKIN_SYMBOL_(address) "i"(address)
-#else
-#define BLKKIN_SYMBOL_(address) "S"(address)
-#endif
 #define BLKKIN_PLACE_(type, distance) ",\"" type "@[%0, -" #distance "]\""
 #endif
 
@@ -887,10 +895,8 @@ BLKKIN_INLINE void blkkin_end_texts_(const struct blkkin_field_ *fields,
 	BLKKIN_PLACE_OF_(x, 768, 760, 752) BLKKIN_PLACES_32(level, __VA_ARGS__)
 
 #else
-#define BLKKIN_DEFINE_SITE_(...) static struct blkkin_site_ blkkin_site_ = {__VA_ARGS__};
-#define BLKKIN_SITE_ blkkin_site_
-#define BLKKIN_SEMAPHORE_ 0
-#define BLKKIN_IS_TRACED_ 0
+#define BLKKIN_OR_SEMAPHORE_(word, any, provider, name) any = word != 0
+#define BLKKIN_IS_TRACED_(traced, provider, name) traced = 0;
 #define BLKKIN_FIRE_(provider, name, ...)
 #endif
 

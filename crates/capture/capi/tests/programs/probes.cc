@@ -29,9 +29,10 @@ int main()
 	std::fflush(stdout);
 	while (std::fgets(line, sizeof(line), stdin)) {
 		record_text(long_text);
+		record_typed(1);
 		record_typed(-2L);
 		[](short value) {
-			BLKKIN_EVENT(osd, lambda, BLKKIN_INFO, (short, value, value));
+			BLKKIN_EVENT(osd, typed, BLKKIN_INFO, (short, value, value));
 		}(3);
 		std::printf("%d\n", evaluated);
 		std::fflush(stdout);
