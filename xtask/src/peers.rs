@@ -47,7 +47,7 @@ pub(crate) enum Environment {
 /// Folder of the tests' client programs, with npm's lock file.
 const NODE_CLIENTS: &str = "crates/top/blkkin/tests/clients";
 
-const PEERS: [Peer; 18] = [
+const PEERS: [Peer; 19] = [
     Peer {
         name: "lttng",
         packages: &["lttng-tools"],
@@ -84,6 +84,13 @@ const PEERS: [Peer; 18] = [
         fetch: Fetch::Nothing,
         is_installed: || in_path("strace"),
         tests: "that recording makes no system calls",
+    },
+    Peer {
+        name: "bpftrace",
+        packages: &["bpftrace"],
+        fetch: Fetch::Nothing,
+        is_installed: || in_path("bpftrace"),
+        tests: "events as USDT probes",
     },
     Peer {
         name: "shells",

@@ -155,7 +155,6 @@ impl UsdtText {
 macro_rules! usdt_static {
     (static $name:ident: $type:ty = $value:expr) => {
         // SAFETY: the section is one for variables, and programs use it for nothing else.
-        #[allow(unsafe_code)]
         #[unsafe(link_section = ".probes")]
         static $name: $type = $value;
     };
@@ -209,7 +208,6 @@ macro_rules! usdt_probe_at {
         // SAFETY: the instruction does nothing. A tracer that replaces it by a breakpoint returns
         // after it with all registers unchanged, and only reads the arguments. The rest is data:
         // a note, which is not loaded, and one byte.
-        #[allow(unsafe_code)]
         unsafe {
             ::core::arch::asm!(
                 "990: nop",

@@ -316,6 +316,9 @@ fn channels_in(mut channels: u32) -> impl Iterator<Item = usize> {
 /// of the first element. Slices are two arguments, the address of the first element and the number
 /// of elements: `buf(arg2, arg3)`. The first twelve arguments are passed. Strings are shortened as
 /// in a ring if the event exceeds 4 KiB.
+///
+/// `bpftrace` and other tools that use BCC attach to only one of several `event!` with the same
+/// name, as the semaphores of the others remain 0.
 #[macro_export]
 macro_rules! event {
     ($level:expr, $name:literal $(, $field:ident = $value:expr)* $(,)?) => {{
