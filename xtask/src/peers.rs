@@ -4,6 +4,7 @@
 //! A missing peer is reported with the tests that are skipped; with `CI=true` it is a failure.
 
 use crate::tools::{Outcome, is_ci, target_dir, workspace_root};
+use blkkin_sys::testing::guest_obstacle;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
@@ -22,7 +23,7 @@ struct Peer {
 }
 
 /// Download of a peer from PyPI, npm or Maven Central, for a peer that the packages of Debian and
-/// Ubuntu do not contain.
+/// Ubuntu do not contain; or of a package that is not to be installed.
 #[derive(Clone, Copy)]
 enum Fetch {
     Nothing,
@@ -32,6 +33,8 @@ enum Fetch {
     Npm,
     /// Artifact from Maven Central, without its dependencies.
     Maven(&'static str),
+    /// Kernel of Debian or Ubuntu for guests, without installing its package.
+    Kernel,
 }
 
 /// Virtual environment of Python.
@@ -134,6 +137,13 @@ const PEERS: [Peer; 19] = [
                 .all(|name| in_path(name))
         },
         tests: "that what is stored outlives power cuts",
+    },
+    Peer {
+        name: "guest",
+        packages: &["qemu-system-x86"],
+        fetch: Fetch::Kernel,
+        is_installed: || guest_obstacle().is_none(),
+        tests: "probes on functions, by another kernel in a virtual machine",
     },
     Peer {
         name: "man",
@@ -366,6 +376,9 @@ impl Fetch {
             Fetch::Pip(..) => succeeds("python3", &["-c", "import venv, ensurepip"]),
             Fetch::Npm => in_path("node") && in_path("npm"),
             Fetch::Maven(_) => in_path("java") && in_path("mvn"),
+            Fetch::Kernel => {
+                ["qemu-system-x86_64", "apt-get", "dpkg-deb"].iter().all(|name| in_path(name))
+            }
         }
     }
 
@@ -390,6 +403,7 @@ impl Fetch {
                 let artifact = format!("-Dartifact={artifact}");
                 succeed("mvn", &["-q", "-B", "dependency:get", "-Dtransitive=false", &artifact])
             }
+            Fetch::Kernel => fetch_kernel(),
         }
     }
 }
@@ -406,6 +420,94 @@ fn fetch_node_modules() -> Result<(), String> {
     }
     let install = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix"];
     succeed("npm", &[&install[..], &[&to.to_string_lossy()]].concat())
+}
+
+/// Packages that depend on the package of the current kernel: Debian's and Ubuntu's.
+const KERNEL_PACKAGES: [&str; 2] = ["linux-image-amd64", "linux-image-generic"];
+
+/// Returns the folder with the kernel for guests.
+fn kernel_folder() -> PathBuf {
+    target_dir().join("peers/kernel")
+}
+
+/// Downloads the package of a kernel, and keeps only the kernel's file.
+fn fetch_kernel() -> Result<(), String> {
+    let folder = kernel_folder();
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let package = match kernel_package() {
+        None if nix::unistd::geteuid().is_root() => {
+            apt_get(&["update", "--quiet", "--quiet"])?;
+            kernel_package()
+        }
+        package => package,
+    };
+    let package = package.ok_or("apt-cache lists no kernel; apt-get update may help")?;
+    println!("peers: apt-get download {package}");
+    let download = Command::new("apt-get")
+        .args(["download", "--quiet", "--quiet", &package])
+        .current_dir(&folder)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("cannot start apt-get: {error}"))?;
+    if !download.status.success() {
+        let errors = String::from_utf8_lossy(&download.stderr);
+        return Err(format!("apt-get download {package} failed: {}", errors.trim()));
+    }
+    let files = std::fs::read_dir(&folder).map_err(|error| error.to_string())?;
+    let mut files = files.flatten().map(|file| file.path());
+    let file = files.find(|path| path.extension().is_some_and(|extension| extension == "deb"));
+    let file =
+        file.ok_or_else(|| format!("apt-get has left no package in {}", folder.display()))?;
+    let unpacked = unpack_kernel(&file, &folder);
+    std::fs::remove_file(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+    unpacked
+}
+
+/// Returns the package of the current kernel: the first dependency of a kernel package.
+fn kernel_package() -> Option<String> {
+    KERNEL_PACKAGES.iter().find_map(|package| {
+        let output = Command::new("apt-cache").args(["depends", package]).output().ok()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let mut dependencies =
+            text.lines().filter_map(|line| line.trim().strip_prefix("Depends: linux-image-"));
+        dependencies.next().map(|rest| format!("linux-image-{rest}"))
+    })
+}
+
+/// Writes the kernel in a package to a folder.
+fn unpack_kernel(package: &Path, folder: &Path) -> Result<(), String> {
+    let mut program = Command::new("dpkg-deb")
+        .arg("--fsys-tarfile")
+        .arg(package)
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("cannot start dpkg-deb: {error}"))?;
+    let found = program.stdout.take().map(|content| find_kernel(content, folder));
+    // The package is not read to its end.
+    let _ = program.kill();
+    let _ = program.wait();
+    match found {
+        Some(Ok(true)) => Ok(()),
+        Some(Err(error)) => Err(format!("{}: {error}", package.display())),
+        _ => Err(format!("{} has no file boot/vmlinuz-*", package.display())),
+    }
+}
+
+/// Copies the kernel from an archive to a folder. Returns false if the archive has none.
+fn find_kernel(archive: impl std::io::Read, folder: &Path) -> std::io::Result<bool> {
+    for entry in tar::Archive::new(archive).entries()? {
+        let mut entry = entry?;
+        let path = entry.path()?.into_owned();
+        let name = path.file_name().unwrap_or_default();
+        if name.to_string_lossy().starts_with("vmlinuz-") && entry.header().entry_type().is_file() {
+            // A file that is not complete has another name.
+            let part = folder.join("part");
+            std::io::copy(&mut entry, &mut std::fs::File::create(&part)?)?;
+            std::fs::rename(&part, folder.join(name))?;
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn succeed(program: &str, arguments: &[&str]) -> Result<(), String> {
@@ -472,7 +574,8 @@ fn succeeds(program: &str, arguments: &[&str]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{PEERS, Peer, in_path, packages_of, skip_line, succeeds};
+    use super::{PEERS, Peer, find_kernel, in_path, packages_of, skip_line, succeeds};
+    use blkkin_sys::testing::Scratch;
 
     fn peer(name: &str) -> &'static Peer {
         PEERS.iter().find(|peer| peer.name == name).expect(name)
@@ -497,6 +600,29 @@ mod tests {
         let count = |name: &str| packages.iter().filter(|package| **package == name).count();
         assert_eq!((count("python3-venv"), count("pkg-config"), count("babeltrace2")), (1, 1, 1));
         assert_eq!(packages_of([peer("man")].into_iter()), ["man-db", "groff-base"]);
+    }
+
+    /// Of a package's files, only the kernel is kept.
+    #[test]
+    fn kernels_are_unpacked() {
+        let scratch = Scratch::new("kernel-package");
+        let archive = |files: &[(&str, &str)]| {
+            let mut archive = tar::Builder::new(Vec::new());
+            for (path, content) in files {
+                let mut header = tar::Header::new_gnu();
+                header.set_size(content.len() as u64);
+                archive.append_data(&mut header, path, content.as_bytes()).unwrap();
+            }
+            archive.into_inner().unwrap()
+        };
+        let (map, module) = (("./boot/System.map-6.1.0", "map"), ("./lib/fs.ko", "module"));
+        assert!(!find_kernel(&*archive(&[map, module]), &scratch.0).unwrap());
+        let whole = archive(&[map, ("./boot/vmlinuz-6.1.0", "kernel"), module]);
+        assert!(find_kernel(&*whole, &scratch.0).unwrap());
+        let files = std::fs::read_dir(&scratch.0).unwrap().flatten();
+        let names: Vec<_> = files.map(|file| file.file_name()).collect();
+        assert_eq!(names, ["vmlinuz-6.1.0"]);
+        assert_eq!(std::fs::read(scratch.0.join("vmlinuz-6.1.0")).unwrap(), b"kernel");
     }
 
     #[test]

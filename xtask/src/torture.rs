@@ -12,6 +12,7 @@ use crate::peers;
 use crate::test_counts::count_lines;
 use crate::test_programs::TestProgram;
 use crate::tools::{Outcome, at, target_dir};
+use blkkin_sys::testing::guest_obstacle;
 use build::BuildResult;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -78,8 +79,8 @@ pub(crate) fn run(options: &Options) -> Outcome {
             println!("torture: round {}, {}: {}", rounds + 1, trial.promise, trial.description);
             match &builds[&trial.build] {
                 BuildResult::Missing(why) => result.skips = vec![why.clone()],
-                BuildResult::Programs(_) if trial.in_guest && guest::missing().is_some() => {
-                    result.skips = guest::missing().into_iter().collect();
+                BuildResult::Programs(_) if trial.in_guest && guest_obstacle().is_some() => {
+                    result.skips = guest_obstacle().into_iter().collect();
                 }
                 BuildResult::Programs(programs) => {
                     let program = trial.program(programs)?;

@@ -9,6 +9,7 @@ pub use attempt::{AttemptError, AttemptedHook, attempt};
 
 use crate::shared::SharedMemory;
 use std::ffi::CStr;
+use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -21,6 +22,8 @@ enum Command {
     MapUpdate = 2,
     MapDelete = 3,
     ProgramLoad = 5,
+    ProgramNextId = 11,
+    ObjectInfo = 15,
     RawTracepointOpen = 17,
 }
 
@@ -29,12 +32,20 @@ const MAP_ARRAY: u32 = 2;
 const MAP_RING_BUFFER: u32 = 27;
 /// The map's values can be mapped into this process.
 const MMAPABLE: u32 = 1 << 10;
+/// Program for the saved registers at an instruction of the kernel.
+const PROGRAM_KPROBE: u32 = 2;
 /// Program for the record of a tracepoint.
 const PROGRAM_TRACEPOINT: u32 = 5;
+/// Program for a raw tracepoint whose arguments are plain numbers to the kernel's verifier.
+const PROGRAM_RAW_TRACEPOINT: u32 = 17;
 /// Program for functions and tracepoints whose arguments have types.
 const PROGRAM_TRACING: u32 = 26;
 /// Attachment of a tracing program to a raw tracepoint.
 const ATTACH_RAW_TRACEPOINT: u32 = 23;
+/// Attachment of a tracing program to the entry of a function.
+const ATTACH_FUNCTION_ENTRY: u32 = 24;
+/// Attachment of a tracing program to the exit of a function.
+const ATTACH_FUNCTION_EXIT: u32 = 25;
 
 /// Licence declared to the kernel when a program is loaded. The kernel offers some of its helper
 /// functions only to programs under a licence that is compatible with the GPL, as BlkKin's is.
@@ -70,14 +81,25 @@ impl Attribute {
         self
     }
 
+    /// Sets the address of memory to which the kernel writes.
+    fn address_to_write<T: ?Sized>(mut self, at: usize, memory: &mut T) -> Attribute {
+        let address = std::ptr::from_mut(memory).cast::<u8>().expose_provenance() as u64;
+        self.0[at..at + 8].copy_from_slice(&address.to_ne_bytes());
+        self
+    }
+
+    /// Returns a field that the kernel has written.
+    fn read_u32(&self, at: usize) -> u32 {
+        let mut field = [0; 4];
+        field.copy_from_slice(&self.0[at..at + 4]);
+        u32::from_ne_bytes(field)
+    }
+
     /// Sets the fields for the verifier's log: the address and the size of the memory to which the
     /// kernel writes it.
     fn log(self, log: &mut [u8]) -> Attribute {
         let size = log.len() as u32;
-        let mut attribute = self.u32(24, 1).u32(28, size);
-        let address = log.as_mut_ptr().expose_provenance() as u64;
-        attribute.0[32..40].copy_from_slice(&address.to_ne_bytes());
-        attribute
+        self.u32(24, 1).u32(28, size).address_to_write(32, log)
     }
 
     /// Adds a name of at most 15 letters; the rest is cut off.
@@ -94,7 +116,7 @@ impl Attribute {
 fn bpf(command: Command, attribute: &mut Attribute) -> io::Result<i32> {
     // SAFETY: the attribute has that many bytes, and each address in it is that of a value which
     // the caller of this private function borrows during the call, with the size that is told. The
-    // kernel writes only to the log's buffer.
+    // kernel writes only to the attribute and to memory that is borrowed mutably.
     #[expect(unsafe_code)]
     let result = unsafe {
         libc::syscall(libc::SYS_bpf, command as i32, attribute.0.as_mut_ptr(), ATTRIBUTE_SIZE)
@@ -301,9 +323,32 @@ pub enum AttachPoint {
     /// Tracepoint with this number in the tracing file system. The program gets the record that
     /// its format describes.
     Tracepoint(u32),
+    /// Entry of the function whose type has this number in the kernel's BTF. The program gets the
+    /// function's arguments.
+    FunctionEntry(u32),
+    /// Exit of the function whose type has this number in the kernel's BTF. The program gets the
+    /// function's arguments and its result.
+    FunctionExit(u32),
+    /// Raw tracepoint, of which the program gets the arguments as numbers without types. It is named
+    /// when the program is [attached](Program::attach_to_tracepoint).
+    UntypedTracepoint,
+    /// Instruction of the kernel, at which the program gets the saved registers. It is named when
+    /// the program is [attached](Program::attach_to_instruction).
+    Instruction,
 }
 
-/// Attachment of a program to a tracepoint. The program runs until this value is dropped.
+/// Instruction of the kernel at which the kernel places a breakpoint or a jump (kprobe).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Instruction<'n> {
+    /// Symbol of the function.
+    pub function: &'n CStr,
+    /// Offset from the function's first instruction, in bytes.
+    pub offset: u64,
+    /// Set for the function's return to its caller (kretprobe). The offset must then be 0.
+    pub is_return: bool,
+}
+
+/// Attachment of a program to a hook. The program runs until this value is dropped.
 #[derive(Debug)]
 pub struct Link(#[expect(dead_code, reason = "held open")] OwnedFd);
 
@@ -329,7 +374,17 @@ impl Program {
                     .u32(0, PROGRAM_TRACING)
                     .u32(68, ATTACH_RAW_TRACEPOINT)
                     .u32(108, type_id),
+                AttachPoint::FunctionEntry(type_id) => attribute
+                    .u32(0, PROGRAM_TRACING)
+                    .u32(68, ATTACH_FUNCTION_ENTRY)
+                    .u32(108, type_id),
+                AttachPoint::FunctionExit(type_id) => attribute
+                    .u32(0, PROGRAM_TRACING)
+                    .u32(68, ATTACH_FUNCTION_EXIT)
+                    .u32(108, type_id),
                 AttachPoint::Tracepoint(_) => attribute.u32(0, PROGRAM_TRACEPOINT),
+                AttachPoint::UntypedTracepoint => attribute.u32(0, PROGRAM_RAW_TRACEPOINT),
+                AttachPoint::Instruction => attribute.u32(0, PROGRAM_KPROBE),
             }
         };
         let loaded = |descriptor| Program { descriptor: own(descriptor), place };
@@ -348,18 +403,106 @@ impl Program {
         }
     }
 
-    /// Attaches the program to the attach point that it was loaded for.
+    /// Attaches the program to the attach point that it was loaded for. Fails for attach points that
+    /// are named when a program is attached.
     pub fn attach(&self) -> io::Result<Link> {
         match self.place {
-            AttachPoint::RawTracepoint(_) => {
+            AttachPoint::RawTracepoint(_)
+            | AttachPoint::FunctionEntry(_)
+            | AttachPoint::FunctionExit(_) => {
                 let mut attribute = Attribute::new().descriptor(8, self.descriptor.as_fd());
                 bpf(Command::RawTracepointOpen, &mut attribute).map(|fd| Link(own(fd)))
             }
             AttachPoint::Tracepoint(id) => {
-                let event = PerfEvent { kind: PERF_TRACEPOINT, config: id.into() }.open()?;
-                set_program(event.as_fd(), self.descriptor.as_fd())?;
-                Ok(Link(event))
+                let event = PerfEvent { kind: PERF_TRACEPOINT, config: id.into(), place: (0, 0) };
+                self.attach_to_event(&event)
             }
+            AttachPoint::UntypedTracepoint | AttachPoint::Instruction => {
+                Err(io::ErrorKind::InvalidInput.into())
+            }
+        }
+    }
+
+    /// Attaches a program that was loaded for an untyped tracepoint.
+    pub fn attach_to_tracepoint(&self, name: &CStr) -> io::Result<Link> {
+        let attribute = Attribute::new().address(0, name);
+        let mut attribute = attribute.descriptor(8, self.descriptor.as_fd());
+        bpf(Command::RawTracepointOpen, &mut attribute).map(|fd| Link(own(fd)))
+    }
+
+    /// Attaches a program that was loaded for an instruction. The error is `NotFound` if the kernel
+    /// has no such function, and `Unsupported` if it was built without such probes.
+    pub fn attach_to_instruction(&self, to: Instruction<'_>) -> io::Result<Link> {
+        let unit = KprobeUnit::find()?;
+        let name = to.function.as_ptr().expose_provenance() as u64;
+        self.attach_to_event(&PerfEvent {
+            kind: unit.kind,
+            config: if to.is_return { unit.return_bit } else { 0 },
+            place: (name, to.offset),
+        })
+    }
+
+    fn attach_to_event(&self, event: &PerfEvent) -> io::Result<Link> {
+        let event = event.open()?;
+        set_program(event.as_fd(), self.descriptor.as_fd())?;
+        Ok(Link(event))
+    }
+
+    /// Returns the number of times that the kernel did not run the program because the program was
+    /// already running on the same processor. Returns 0 on kernels that do not count (before Linux
+    /// 5.12).
+    pub fn missed(&self) -> io::Result<u64> {
+        let mut information = [0u8; PROGRAM_INFO_SIZE];
+        let mut attribute = Attribute::new()
+            .descriptor(0, self.descriptor.as_fd())
+            .u32(4, PROGRAM_INFO_SIZE as u32)
+            .address_to_write(8, &mut information);
+        bpf(Command::ObjectInfo, &mut attribute)?;
+        let mut missed = [0; 8];
+        missed.copy_from_slice(&information[PROGRAM_INFO_MISSED..PROGRAM_INFO_MISSED + 8]);
+        Ok(u64::from_ne_bytes(missed))
+    }
+}
+
+/// Size in bytes of the part of the kernel's `struct bpf_prog_info` that is read.
+const PROGRAM_INFO_SIZE: usize = PROGRAM_INFO_MISSED + 8;
+/// Offset of the field `recursion_misses` in `struct bpf_prog_info`.
+const PROGRAM_INFO_MISSED: usize = 208;
+
+/// Returns the ids of all programs that are loaded now, of all processes.
+pub fn program_ids() -> io::Result<Vec<u32>> {
+    let mut ids = Vec::new();
+    loop {
+        let mut attribute = Attribute::new().u32(0, ids.last().copied().unwrap_or(0));
+        match bpf(Command::ProgramNextId, &mut attribute) {
+            Ok(_) => ids.push(attribute.read_u32(4)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(ids),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Performance monitoring unit whose events are instructions of the kernel.
+struct KprobeUnit {
+    kind: u32,
+    /// Bit of the configuration for the return of a function.
+    return_bit: u64,
+}
+
+impl KprobeUnit {
+    fn find() -> io::Result<KprobeUnit> {
+        const FOLDER: &str = "/sys/bus/event_source/devices/kprobe";
+        let kind = match fs::read_to_string(format!("{FOLDER}/type")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(io::ErrorKind::Unsupported.into());
+            }
+            kind => kind?.trim().parse(),
+        };
+        let format = fs::read_to_string(format!("{FOLDER}/format/retprobe"))?;
+        let bit = format.trim().strip_prefix("config:").and_then(|bit| bit.parse::<u32>().ok());
+        match (kind, bit.and_then(|bit| 1u64.checked_shl(bit))) {
+            (Ok(kind), Some(return_bit)) => Ok(KprobeUnit { kind, return_bit }),
+            _ => Err(io::ErrorKind::InvalidData.into()),
         }
     }
 }
@@ -378,6 +521,9 @@ const PERF_ENABLE: libc::c_ulong = 0x2400;
 struct PerfEvent {
     kind: u32,
     config: u64,
+    /// For an instruction: address of the function's name, which must end with NUL, and the offset
+    /// in the function.
+    place: (u64, u64),
 }
 
 impl PerfEvent {
@@ -388,8 +534,10 @@ impl PerfEvent {
         // One event a sample, as the kernel demands for tracepoints.
         attribute[2] = 1;
         attribute[3] = PERF_SAMPLE_RAW;
+        (attribute[7], attribute[8]) = self.place;
         let (any_process, processor, no_group) = (-1, 0, -1);
-        // SAFETY: the attribute has the size that it tells.
+        // SAFETY: the attribute has the size that it tells. An address in it is that of a name which
+        // the caller of this private function borrows during the call.
         #[expect(unsafe_code)]
         let result = unsafe {
             libc::syscall(

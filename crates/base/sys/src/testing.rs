@@ -7,6 +7,7 @@
 //! [`while_interrupted`], run in a child of a process with threads, or in a signal handler. If such
 //! a closure allocates or locks, the test may hang or fail.
 
+mod guest;
 mod maps;
 mod mounts;
 mod random;
@@ -16,6 +17,7 @@ mod stack;
 mod stopped;
 mod strace;
 
+pub use guest::{GuestFiles, guest_kernel, guest_obstacle};
 pub use maps::mapped_files;
 pub use mounts::{Mounted, unmount};
 pub use random::Random;

@@ -67,10 +67,9 @@ pub fn recording(calls: Vec<SystemCall>, btf: &Btf) -> Result<(), Inability> {
         let chosen = ChosenProcesses::new()?;
         let selection = Selection {
             calls,
-            tracepoints: Vec::new(),
+            process_events: [true; 3],
             ring_size: Some(SMALL_RING_SIZE),
-            uuid: [0; 16],
-            stream: 0,
+            ..Selection::default()
         };
         Recorder::attach(&selection, &chosen, btf)
     };

@@ -81,6 +81,9 @@ pub(crate) enum Helper {
     ProbeReadKernelStr = 115,
     RingbufOutput = 130,
     GetCurrentTaskBtf = 158,
+    /// Since Linux 5.17, as the next.
+    GetFunctionArgument = 183,
+    GetFunctionResult = 184,
 }
 
 /// Address in memory: a register and an offset in bytes.

@@ -21,7 +21,7 @@ mod file;
 mod kind;
 mod queries;
 mod text;
-mod tracepoint_parameters;
+mod value;
 
 #[cfg(test)]
 mod tests;
@@ -29,3 +29,4 @@ mod tests;
 pub use error::BtfError;
 pub use file::Btf;
 pub use queries::{FieldPlace, Function, Parameter, RawTracepoint};
+pub use value::ValueForm;

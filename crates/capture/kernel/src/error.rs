@@ -1,6 +1,7 @@
 //! Errors of attaching probes: what failed, and what to do.
 
 use crate::btf::BtfError;
+use crate::function_probe::FunctionPoint;
 use crate::tracefs::TraceFsError;
 use blkkin_control::limits::EVENT_TYPES_MAX;
 use std::fmt;
@@ -37,6 +38,13 @@ pub enum Error {
     },
     /// A program cannot be attached.
     Attach(String, io::Error),
+    /// A probe on a function or a raw tracepoint is not possible.
+    Probe {
+        /// Name of the probe's events.
+        probe: String,
+        /// Reason.
+        refusal: ProbeRefusal,
+    },
     /// The events have more types than a trace can describe.
     TooManyTypes,
 }
@@ -74,6 +82,7 @@ impl fmt::Display for Error {
                 write!(f, "not permitted to attach probes to the kernel; {RIGHTS}")
             }
             Error::Map(name, error) => write!(f, "cannot make the kernel's map `{name}`: {error}"),
+            Error::Probe { probe, refusal } => write!(f, "cannot record {probe}: {refusal}"),
             Error::Attach(name, error) => write!(f, "cannot attach the program `{name}`: {error}"),
             Error::TooManyTypes => write!(
                 f,
@@ -87,6 +96,109 @@ impl fmt::Display for Error {
                 lines[last..].iter().try_for_each(|line| write!(f, "\n  {line}"))
             }
         }
+    }
+}
+
+/// Reason for which a probe on a function or a raw tracepoint is not possible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProbeRefusal {
+    /// No tracepoint has the name.
+    NoTracepoint,
+    /// No function has the name.
+    NoFunction,
+    /// The kernel's types have no function with the name.
+    NoTypedFunction,
+    /// Several functions have the name.
+    Ambiguous,
+    /// The kernel cannot pass the function's arguments to a program.
+    Arguments,
+    /// The kernel does not permit a breakpoint at the instruction.
+    NotProbed,
+    /// The kernel's compiler has left no room for tracing at the function's entry.
+    NotTraceable,
+    /// The kernel was built without kprobes.
+    NoKprobes,
+    /// The kernel was built without the function tracer.
+    NoFunctionTracer,
+    /// The kernel lacks a helper function.
+    OldKernel,
+    /// The kernel permits other programs, but none on functions.
+    Forbidden,
+    /// The pattern has an offset in a function.
+    OffsetOfMany,
+    /// The pattern has too many matches.
+    TooManyMatches {
+        /// Number of matches.
+        count: usize,
+        /// Maximum number of matches.
+        max: usize,
+    },
+}
+
+impl ProbeRefusal {
+    /// Returns the reason for a name that nothing has.
+    pub(crate) fn missing(point: &FunctionPoint) -> ProbeRefusal {
+        match point {
+            FunctionPoint::RawTracepoint(_) => ProbeRefusal::NoTracepoint,
+            _ => ProbeRefusal::NoFunction,
+        }
+    }
+}
+
+impl fmt::Display for ProbeRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ProbeRefusal::TooManyMatches { count, max } => {
+                return write!(f, "{count} names match, of which at most {max} are recorded; write \
+                                  more of the name before the `*`");
+            }
+            ProbeRefusal::OffsetOfMany => "an offset is in one function; write its name without `*`",
+            ProbeRefusal::NoTracepoint => {
+                "the kernel has no such tracepoint; /sys/kernel/tracing/available_events lists all, \
+                 each after its subsystem and a colon"
+            }
+            ProbeRefusal::NoFunction => {
+                "the kernel has no such function; /proc/kallsyms lists all, and the compiler may \
+                 have inlined it"
+            }
+            ProbeRefusal::NoTypedFunction => {
+                "the kernel's types describe no such function; if /proc/kallsyms lists it, record \
+                 it with kprobe or kretprobe"
+            }
+            ProbeRefusal::Ambiguous => {
+                "the kernel has several functions of this name; record a function that calls them"
+            }
+            ProbeRefusal::Arguments => {
+                "this kernel does not pass the function's arguments to programs: they are variable, \
+                 too large or more than 6; record it with kprobe or kretprobe"
+            }
+            ProbeRefusal::NotProbed => {
+                "the kernel permits no probe there: /sys/kernel/debug/kprobes/blacklist lists the \
+                 functions that it protects, and an offset must be the start of an instruction"
+            }
+            ProbeRefusal::NotTraceable => {
+                "the kernel cannot trace this function: \
+                 /sys/kernel/tracing/available_filter_functions lists those that it can; try kprobe \
+                 or kretprobe"
+            }
+            ProbeRefusal::NoKprobes => {
+                "the kernel has no kprobes: it was built without CONFIG_KPROBES or \
+                 CONFIG_KPROBE_EVENTS; use a kernel with both, or record it with fentry or fexit"
+            }
+            ProbeRefusal::NoFunctionTracer => {
+                "the kernel cannot trace functions: it was built without CONFIG_FUNCTION_TRACER or \
+                 CONFIG_DYNAMIC_FTRACE; use a kernel with both, or record it with kprobe or \
+                 kretprobe"
+            }
+            ProbeRefusal::OldKernel => {
+                "fentry and fexit need Linux 5.17; record it with kprobe or kretprobe"
+            }
+            ProbeRefusal::Forbidden => {
+                "this kernel permits no fentry and fexit, although it permits other programs: its \
+                 security policy forbids them; record it with kprobe or kretprobe, or on a kernel \
+                 without the policy"
+            }
+        })
     }
 }
 

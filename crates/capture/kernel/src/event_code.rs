@@ -4,7 +4,7 @@
 use crate::assembler::Register::R1;
 use crate::assembler::{Alu, Assembler, Label, Size};
 use crate::frame::PROCESS;
-use crate::ring_code::{FieldWriter, RingCode};
+use crate::ring_code::{FieldWriter, Preemption, RingCode};
 
 /// Size in bytes of an event's header and context.
 const FIXED_SIZE: usize = blkkin_ring::HEADER_SIZE + 8;
@@ -12,6 +12,7 @@ const FIXED_SIZE: usize = blkkin_ring::HEADER_SIZE + 8;
 /// Program that records events, while it is made.
 pub(crate) struct EventCode<'c> {
     rings: &'c RingCode<'c>,
+    preemption: Preemption,
     pub(crate) code: Assembler,
     /// Label of the program's end.
     pub(crate) end: Label,
@@ -27,11 +28,19 @@ pub(crate) struct EventSize {
 }
 
 impl<'c> EventCode<'c> {
-    /// Begins a program without instructions.
+    /// Begins a program without instructions, around which the kernel disables preemption.
     pub(crate) fn new(rings: &'c RingCode<'c>) -> EventCode<'c> {
+        EventCode::with_preemption(rings, Preemption::Disabled)
+    }
+
+    /// Begins a program without instructions.
+    pub(crate) fn with_preemption(
+        rings: &'c RingCode<'c>,
+        preemption: Preemption,
+    ) -> EventCode<'c> {
         let mut code = Assembler::default();
         let (end, switch) = (code.label(), code.label());
-        EventCode { rings, code, end, switch }
+        EventCode { rings, preemption, code, end, switch }
     }
 
     /// Adds the code that records an event, whose fields `write` adds. The process and the thread
@@ -42,8 +51,8 @@ impl<'c> EventCode<'c> {
         event: EventSize,
         write: impl FnOnce(&mut Assembler, &mut FieldWriter),
     ) {
-        let EventCode { rings, code, end, switch } = self;
-        rings.reserve(code, FIXED_SIZE + event.fields_max, *switch, *end);
+        let EventCode { rings, preemption, code, end, switch } = self;
+        rings.reserve(code, FIXED_SIZE + event.fields_max, *preemption, *switch, *end);
         let mut fields = FieldWriter::after_header();
         rings.header(code, event.id);
         code.load(Size::Bits64, R1, PROCESS);

@@ -4,11 +4,12 @@
 //! Probes are made at run time ([`Probes`]) and record into rings ([`KernelRings`]). A [`Recorder`]
 //! is both, with readers. `assembler` makes eBPF; `ring_code` makes the code that writes into
 //! rings, and `chosen` the code that selects the processes to record. `syscall_code`,
-//! `process_code` and `record_code` (tracepoints) make the programs. Offsets of fields in the
-//! kernel's structures come from its types ([`Btf`]). The arguments of system calls and the fields
-//! of tracepoints come from its tracing file system ([`TraceFs`]). Locations of user-space probes
-//! come from ELF files ([`UserProgram`]). All three are untrusted input: memory is bounded by the
-//! size of the file or by a limit, and an error states the offset and the expected content.
+//! `process_code`, `record_code` (tracepoints) and `function_code` (functions and raw tracepoints)
+//! make the programs. Offsets of fields in the kernel's structures, and arguments of its functions,
+//! come from its types ([`Btf`]). The arguments of system calls and the fields of tracepoints come
+//! from its tracing file system ([`TraceFs`]). Locations of user-space probes come from ELF files
+//! ([`UserProgram`]). All three are untrusted input: memory is bounded by the size of the file or by
+//! a limit, and an error states the offset and the expected content.
 //!
 //! [`Listing`] finds the probes of this machine by pattern, and [`abilities`] tries which kinds of
 //! probes it permits.
@@ -23,6 +24,10 @@ mod event_code;
 mod event_format;
 mod event_type;
 mod frame;
+mod function_code;
+mod function_pattern;
+mod function_probe;
+mod function_type;
 mod inability;
 mod listing;
 mod process_code;
@@ -38,18 +43,16 @@ mod system_calls;
 mod tracefs;
 mod tracer;
 
-pub use btf::{Btf, BtfError, FieldPlace, Function, Parameter, RawTracepoint};
+pub use btf::{Btf, BtfError, FieldPlace, Function, Parameter, RawTracepoint, ValueForm};
 pub use chosen::{ChosenProcesses, kernel_name};
-pub use error::Error;
+pub use error::{Error, ProbeRefusal};
 pub use event_format::{EventFormat, FieldKind, FormatError, FormatField};
-<<<<<<< HEAD
 pub use event_type::EventTypes;
-=======
+pub use function_probe::{FunctionPoint, FunctionProbe, ProcessScope};
 pub use inability::{Inability, InabilityKind};
 pub use listing::{
     ArgumentRole, FoundProbes, ListedArgument, ListedProbe, Listing, ProbeKind, sample_rate_max,
 };
->>>>>>> 1c3c8159 (kernel: list the probes of this machine, and try what it permits)
 pub use program::{
     ArgumentLocation, ProgramError, ProgramErrorKind, Register, ResolveError, ScaledIndex, Symbol,
     UsdtArgument, UsdtProbe, UserProgram, resolve,

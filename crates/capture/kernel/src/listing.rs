@@ -193,8 +193,10 @@ impl Listing {
 
     /// Returns the kernel's own list of functions; `None` if it has none for this process.
     fn traceable_functions(&self) -> Option<Vec<String>> {
-        let names = self.tracefs().ok()?.traceable_functions().ok()?;
-        Some(sorted(names.into_iter())).filter(|names| !names.is_empty())
+        let list = self.tracefs().ok()?.traceable_functions().ok()?;
+        // The name of a module follows the name of its function.
+        let names = list.lines().filter_map(|line| line.split_ascii_whitespace().next());
+        Some(sorted(names.map(str::to_owned))).filter(|names| !names.is_empty())
     }
 
     fn tracefs(&self) -> Result<&TraceFs, Inability> {

@@ -7,6 +7,8 @@ use crate::chosen::ChosenProcesses;
 use crate::error::Error;
 use crate::event_format::EventFormat;
 use crate::event_type::EventTypes;
+use crate::function_probe::{self, AttachedProbe, FunctionProbe};
+use crate::function_type::FunctionType;
 use crate::process_code::{self, PROCESS_EVENTS, ProcessCode, ProcessPlaces};
 use crate::record_code;
 use crate::record_type::RecordType;
@@ -27,7 +29,7 @@ const DETACH_TIME: Duration = Duration::from_millis(2);
 const DETACH_TRIES: usize = 500;
 
 /// Events to record, and where they go.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Selection {
     /// System calls of the chosen processes.
     pub calls: Vec<SystemCall>,
@@ -35,6 +37,8 @@ pub struct Selection {
     pub tracepoints: Vec<(String, EventFormat)>,
     /// Whether `fork`, `exec` and `exit` of chosen processes are recorded.
     pub process_events: [bool; 3],
+    /// Functions of the kernel and raw tracepoints.
+    pub functions: Vec<FunctionProbe>,
     /// Size of a ring in bytes, a power of two; `None` for the default. There is a ring for each
     /// processor, and a few more.
     pub ring_size: Option<usize>,
@@ -58,6 +62,7 @@ pub struct SettledMoment {
 #[derive(Debug)]
 pub struct Probes {
     _links: Vec<Link>,
+    functions: Vec<AttachedProbe>,
 }
 
 impl Probes {
@@ -89,6 +94,7 @@ impl Probes {
             Ok(record)
         });
         let records: Vec<RecordType> = records.collect::<Result<_, Error>>()?;
+        let functions = function_probe::types(&selection.functions, btf, types)?;
 
         let begins = rings.begin_times();
         let rings = &rings.code();
@@ -125,7 +131,17 @@ impl Probes {
             let code = record_code::program(rings, record);
             links.push(attach(&record.name, code, AttachPoint::Tracepoint(record.number))?);
         }
-        Ok(Probes { _links: links })
+        let attach_function =
+            |function: &FunctionType| function_probe::attach(rings, chosen.code(), function);
+        let functions = functions.iter().map(attach_function).collect::<Result<_, Error>>()?;
+        Ok(Probes { _links: links, functions })
+    }
+
+    /// Returns the number of times that the kernel did not run a [function probe](FunctionProbe),
+    /// because the probe was reached again while it recorded an event on the same processor. The
+    /// rings do not count these events as lost. For kprobes, the kernel counts since Linux 6.7.
+    pub fn missed(&self) -> u64 {
+        self.functions.iter().map(AttachedProbe::missed).sum()
     }
 }
 
@@ -138,6 +154,8 @@ pub struct Recorder {
     rings: KernelRings,
     readers: Vec<Reader>,
     event_types: EventTypes,
+    /// Result of [`Probes::missed`] when the recording was stopped.
+    missed: u64,
 }
 
 impl Recorder {
@@ -154,7 +172,7 @@ impl Recorder {
         let probes = Some(Probes::attach(selection, chosen, btf, &rings, &mut event_types)?);
         let reader = |ring| Reader::new(rings.shape(), ring, Clock::Monotonic);
         let readers = (0..rings.shape().rings).map(reader).collect();
-        Ok(Recorder { probes, rings, readers, event_types })
+        Ok(Recorder { probes, rings, readers, event_types, missed: 0 })
     }
 
     /// Returns the descriptions of the events, by which they can be decoded. Each event has the
@@ -186,6 +204,12 @@ impl Recorder {
         (0..self.rings.shape().rings)
             .map(|ring| self.rings.cells().lost(self.rings.shape(), ring))
             .sum()
+    }
+
+    /// Returns the number of events that the kernel did not pass to the probes, as
+    /// [`Probes::missed`]. They are not in [`lost`](Self::lost).
+    pub fn missed(&self) -> u64 {
+        self.probes.as_ref().map_or(self.missed, Probes::missed)
     }
 
     /// Returns the number of events recorded so far.
@@ -254,7 +278,9 @@ impl Recorder {
 
     /// Detaches the programs. Events recorded so far can still be consumed.
     pub fn stop(&mut self) {
-        if self.probes.take().is_some() {
+        if let Some(probes) = self.probes.take() {
+            self.missed = probes.missed();
+            drop(probes);
             // A program may still run if its processor was taken from this virtual machine.
             for _ in 0..DETACH_TRIES {
                 std::thread::sleep(DETACH_TIME);

@@ -6,7 +6,8 @@
 //! acquires one of the [`SHARED_RINGS`] further rings, for which all processors compete. The
 //! programs that acquire a processor's ring cannot be preempted, and an interrupt ends before the
 //! interrupted program continues. So a load and a store suffice to acquire the ring, without a
-//! locked instruction.
+//! locked instruction. Programs that can be preempted acquire it by a locked instruction, and keep it
+//! while they are preempted; the processor's other programs use shared rings meanwhile.
 //!
 //! An event is written in place: [`RingCode::reserve`] acquires a ring and reserves space for the
 //! largest event of its type, and [`RingCode::commit`] publishes as many bytes as were written.
@@ -36,8 +37,15 @@ pub(crate) const SLOTS_END: i16 = -16;
 /// Flag of the kernel's ring buffer: wake the reader in any case.
 const FORCE_WAKE: u64 = 2;
 
+/// Whether the kernel can preempt a program. It never moves a program to another processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Preemption {
+    Disabled,
+    Possible,
+}
+
 /// Generator of code for one set of rings.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct RingCode<'s> {
     pub(crate) shape: &'s Shape,
     /// Descriptor of the block map with the rings, which are in discard mode.
@@ -54,6 +62,7 @@ impl RingCode<'_> {
         &self,
         code: &mut Assembler,
         size_max: usize,
+        preemption: Preemption,
         switch: Label,
         lost: Label,
     ) {
@@ -67,9 +76,7 @@ impl RingCode<'_> {
         code.alu_number(Alu::ShiftLeft, R0, layout::CONTROL_SIZE.trailing_zeros() as i32);
         code.block(CONTROL, self.block, shape.control_of(0));
         code.alu(Alu::Add, CONTROL, R0);
-        code.load(Size::Bits64, R1, Address(CONTROL, layout::OWNER as i16));
-        code.jump_if_number(If::NotEqual, R1, 0, shared);
-        code.store_number(Size::Bits64, Address(CONTROL, layout::OWNER as i16), 1);
+        acquire(code, preemption, shared);
 
         code.set(taken);
         code.load(Size::Bits64, POSITION, Address(CONTROL, layout::WRITE as i16));
@@ -101,9 +108,7 @@ impl RingCode<'_> {
             code.number(R1, ring as u64);
             code.store(Size::Bits64, RING_SLOT, R1);
             code.block(CONTROL, self.block, shape.control_of(ring));
-            code.number(R0, 0);
-            code.number(R1, 1);
-            code.atomic_compare_exchange(Address(CONTROL, layout::OWNER as i16), R1);
+            compare_exchange_owner(code);
             code.jump_if_number(If::Equal, R0, 0, taken);
         }
         code.block(R2, self.block, shape.control_of(0));
@@ -277,6 +282,28 @@ struct PacketFields {
     time: Register,
     ring: Address,
     discarded: Address,
+}
+
+/// Acquires the processor's ring, or jumps to `in_use`.
+fn acquire(code: &mut Assembler, preemption: Preemption, in_use: Label) {
+    match preemption {
+        Preemption::Possible => {
+            compare_exchange_owner(code);
+            code.jump_if_number(If::NotEqual, R0, 0, in_use);
+        }
+        Preemption::Disabled => {
+            code.load(Size::Bits64, R1, Address(CONTROL, layout::OWNER as i16));
+            code.jump_if_number(If::NotEqual, R1, 0, in_use);
+            code.store_number(Size::Bits64, Address(CONTROL, layout::OWNER as i16), 1);
+        }
+    }
+}
+
+/// Acquires a ring atomically, if it is free. `R0` is then 0.
+fn compare_exchange_owner(code: &mut Assembler) {
+    code.number(R0, 0);
+    code.number(R1, 1);
+    code.atomic_compare_exchange(Address(CONTROL, layout::OWNER as i16), R1);
 }
 
 /// Increments a word of the taken ring's control.

@@ -17,6 +17,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 const MOUNT_POINTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 /// Maximum number of entries that are read from a directory.
 const ENTRIES_MAX: usize = 100_000;
+/// Maximum size of the list of functions in bytes. That of Linux 6.1 has about 2 MB.
+const FUNCTIONS_SIZE_MAX: usize = 32 << 20;
 /// Prefix of the tracepoints at the entry of system calls.
 const ENTRY_PREFIX: &str = "sys_enter_";
 
@@ -82,6 +84,8 @@ pub enum TraceFsError {
     },
     /// Kernel without tracepoints of system calls.
     NoSystemCalls,
+    /// Kernel without a list of the functions that it can trace.
+    NoFunctions,
     /// Failure to read a file or directory.
     Read {
         /// Path of the file.
@@ -124,6 +128,10 @@ impl fmt::Display for TraceFsError {
             TraceFsError::NoSystemCalls => f.write_str(
                 "the kernel has no tracepoints of system calls: it was built without \
                  CONFIG_FTRACE_SYSCALLS",
+            ),
+            TraceFsError::NoFunctions => f.write_str(
+                "the kernel has no list of its functions: it was built without \
+                 CONFIG_DYNAMIC_FTRACE; write names of functions without `*`",
             ),
             TraceFsError::Read { path, error } => write!(f, "{path}: {error}"),
             TraceFsError::Format { path, error } => write!(f, "{path}, {error}"),
@@ -261,6 +269,17 @@ impl TraceFs {
         }
         calls.sort_unstable_by_key(|call| call.number);
         Ok(calls)
+    }
+
+    /// Returns the names of the functions that can be traced, one a line. After the name of a
+    /// module's function, there is the name of the module.
+    pub(crate) fn traceable_functions(&self) -> Result<String, TraceFsError> {
+        match self.read("available_filter_functions", FUNCTIONS_SIZE_MAX) {
+            Err(TraceFsError::Read { error, .. }) if error.kind() == io::ErrorKind::NotFound => {
+                Err(TraceFsError::NoFunctions)
+            }
+            text => text,
+        }
     }
 
     /// Reads a text file by its path below the root directory.

@@ -1,11 +1,12 @@
 //! Recordings by the kernel of this machine: the programs are accepted, and the events are those of
 //! the chosen processes.
 
-use blkkin_control::{EventType, FieldKind, Scalar};
+mod events;
+
 use blkkin_kernel::{Btf, ChosenProcesses, Error, Recorder, Selection, TraceFs, kernel_name};
-use blkkin_ring::{TakeOutcome, packet};
 use blkkin_sys::testing::skip;
-use std::collections::{BTreeMap, BTreeSet};
+use events::{Event, Value, drain};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -35,9 +36,8 @@ fn recorder_of(
             calls: calls.iter().map(call).collect::<Result<_, Error>>()?,
             tracepoints: tracepoints.iter().map(tracepoint).collect::<Result<_, Error>>()?,
             process_events: [true; 3],
-            ring_size: None,
             uuid: UUID,
-            stream: 0,
+            ..Selection::default()
         };
         let chosen = ChosenProcesses::new()?;
         let recorder = Recorder::attach(&selection, &chosen, &Btf::of_kernel()?)?;
@@ -53,110 +53,6 @@ fn recorder_of(
             None
         }
     }
-}
-
-/// Decoded event.
-#[derive(Debug)]
-struct Event {
-    time: u64,
-    name: String,
-    pid: u32,
-    fields: BTreeMap<String, Value>,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Value {
-    Number(i64),
-    Text(String),
-    Bytes(Vec<u8>),
-}
-
-impl Event {
-    fn number(&self, name: &str) -> i64 {
-        let Some(Value::Number(number)) = self.fields.get(name) else { panic!("{self:?}: {name}") };
-        *number
-    }
-
-    fn text(&self, name: &str) -> &str {
-        let Some(Value::Text(text)) = self.fields.get(name) else { panic!("{self:?}: {name}") };
-        text
-    }
-}
-
-fn take<const N: usize>(bytes: &mut &[u8]) -> [u8; N] {
-    let (first, rest) = bytes.split_first_chunk::<N>().expect("more bytes");
-    *bytes = rest;
-    *first
-}
-
-fn decode(types: &[EventType], mut bytes: &[u8], events: &mut Vec<Event>) {
-    let mut last = 0;
-    while !bytes.is_empty() {
-        let id = u16::from_le_bytes(take(&mut bytes));
-        let time = u64::from_le_bytes(take(&mut bytes));
-        assert!(time >= last, "times of a ring ascend");
-        last = time;
-        let pid = u32::from_le_bytes(take(&mut bytes));
-        let _tid: [u8; 4] = take(&mut bytes);
-        let kind = &types[usize::from(id)];
-        let fields = kind.fields.iter().map(|field| {
-            let value = match field.kind {
-                FieldKind::Unsigned { width, .. } | FieldKind::Signed { width, .. } => {
-                    Value::Number(match width.bytes() {
-                        1 => i8::from_le_bytes(take(&mut bytes)).into(),
-                        2 => i16::from_le_bytes(take(&mut bytes)).into(),
-                        4 => i32::from_le_bytes(take(&mut bytes)).into(),
-                        _ => i64::from_le_bytes(take(&mut bytes)),
-                    })
-                }
-                FieldKind::String => {
-                    let size = bytes.iter().position(|byte| *byte == 0).expect("a NUL");
-                    let text = String::from_utf8_lossy(&bytes[..size]).into_owned();
-                    bytes = &bytes[size + 1..];
-                    Value::Text(text)
-                }
-                FieldKind::Bytes => {
-                    let size = u32::from_le_bytes(take(&mut bytes)) as usize;
-                    let (value, rest) = bytes.split_at(size);
-                    bytes = rest;
-                    Value::Bytes(value.to_vec())
-                }
-                FieldKind::Array { of, count } => {
-                    let size = match of {
-                        Scalar::Unsigned { width, .. } | Scalar::Signed { width, .. } => {
-                            width.bytes() * count as usize
-                        }
-                        other => panic!("{other:?}"),
-                    };
-                    let (value, rest) = bytes.split_at(size);
-                    bytes = rest;
-                    Value::Bytes(value.to_vec())
-                }
-                ref other => panic!("{other:?}"),
-            };
-            (field.name.clone(), value)
-        });
-        events.push(Event { time, name: kind.name.clone(), pid, fields: fields.collect() });
-    }
-}
-
-/// Consumes all events, and returns them in order of time.
-fn drain(recorder: &mut Recorder) -> Vec<Event> {
-    let types = recorder.event_types().to_vec();
-    let mut events = Vec::new();
-    let mut buffer = Vec::new();
-    for ring in 0..recorder.ring_count() {
-        loop {
-            buffer.clear();
-            match recorder.take(ring, &mut buffer) {
-                TakeOutcome::Packet(_) => decode(&types, &buffer[packet::SIZE..], &mut events),
-                TakeOutcome::Empty => break,
-                other => panic!("{other:?}"),
-            }
-        }
-    }
-    events.sort_by_key(|event| event.time);
-    events
 }
 
 /// A program that is chosen by name is recorded from its first call to its exit, with its paths.

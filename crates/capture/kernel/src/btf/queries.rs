@@ -4,6 +4,7 @@
 use super::error::BtfError;
 use super::file::{Btf, Member};
 use super::kind::Kind;
+use super::value::ValueForm;
 use std::collections::HashSet;
 
 /// Maximum number of typedefs, qualifiers and arrays between a member and the type that has its
@@ -41,6 +42,8 @@ pub struct Function {
     pub type_id: u32,
     /// Parameters in order. Variable arguments are a last parameter of type `...`.
     pub parameters: Vec<Parameter>,
+    /// Form of the result.
+    pub result: ValueForm,
 }
 
 /// Parameter of a function.
@@ -50,6 +53,8 @@ pub struct Parameter {
     pub name: String,
     /// Type in C notation.
     pub type_text: String,
+    /// Form of the argument.
+    pub form: ValueForm,
 }
 
 impl Btf {
@@ -126,19 +131,28 @@ impl Btf {
     /// 64 parameters.
     pub fn function(&self, name: &str) -> Option<Function> {
         let type_id = self.find(name, |kind| kind == Kind::Function)?;
-        let prototype = self.record(self.record(type_id)?.size_or_type)?;
+        let prototype = self.record(type_id)?.size_or_type;
+        let parameters = self.parameters_of(prototype)?;
+        let result = self.value_form(self.record(prototype)?.size_or_type);
+        Some(Function { type_id, parameters, result })
+    }
+
+    /// Returns the parameters of a prototype; `None` if the type is not a prototype or has more
+    /// than 64 parameters.
+    pub(super) fn parameters_of(&self, prototype: u32) -> Option<Vec<Parameter>> {
+        let prototype = self.record(prototype)?;
         if prototype.kind != Kind::Prototype || prototype.count as usize > PARAMETERS_MAX {
             return None;
         }
         let parameters = prototype.parameters().map(|parameter| {
             let name = self.name(parameter.name_offset).to_owned();
-            let type_text = match (parameter.type_id, name.as_str()) {
-                (0, "") => "...".to_owned(),
-                _ => self.type_text(parameter.type_id),
+            let (type_text, form) = match (parameter.type_id, name.as_str()) {
+                (0, "") => ("...".to_owned(), ValueForm::Unknown),
+                (type_id, _) => (self.type_text(type_id), self.value_form(type_id)),
             };
-            Parameter { name, type_text }
+            Parameter { name, type_text, form }
         });
-        Some(Function { type_id, parameters: parameters.collect() })
+        Some(parameters.collect())
     }
 
     /// Returns the names of the functions in this file, in the order of their types. Several
@@ -229,7 +243,7 @@ impl Btf {
     }
 
     /// Returns the size of a type in bytes.
-    fn size_of(&self, type_id: u32) -> Result<u32, BtfError> {
+    pub(super) fn size_of(&self, type_id: u32) -> Result<u32, BtfError> {
         let expected = "a type with a size below 4 GiB";
         let unexpected = || BtfError::Unexpected { type_id, expected };
         let (mut current, mut count) = (type_id, 1u32);
@@ -260,7 +274,7 @@ impl Btf {
     }
 
     /// Follows typedefs and qualifiers to the type that they stand for.
-    fn without_modifiers(&self, type_id: u32) -> Result<u32, BtfError> {
+    pub(super) fn without_modifiers(&self, type_id: u32) -> Result<u32, BtfError> {
         let mut current = type_id;
         for _ in 0..STEPS_MAX {
             match self.record(current).filter(|record| record.kind.is_modifier()) {

@@ -1,6 +1,6 @@
 //! Tests of the reader with files made by hand, with damaged files, and with the running kernel's.
 
-use super::{Btf, BtfError, FieldPlace};
+use super::{Btf, BtfError, FieldPlace, ValueForm};
 use blkkin_sys::testing::{Random, skip};
 use std::sync::Arc;
 
@@ -231,6 +231,81 @@ fn tracepoints_functions_and_values_are_found() {
     }
 }
 
+/// The form of a value follows from its type without typedefs and qualifiers. A pointer to constant
+/// text in a program's memory is no text of the kernel.
+#[test]
+fn values_have_forms() {
+    let mut file = sample();
+    let (int, char, long) = (1, 2, 3);
+    let const_char = file.add("", 10, char, &[]);
+    let text = file.add("", 2, const_char, &[]);
+    let volatile_text = file.add("", 9, text, &[]);
+    let user = file.add("user", 18, const_char, &[]);
+    let user_text = file.add("", 2, user, &[]);
+    let plain_text = file.add("", 2, char, &[]);
+    let byte = file.add("u8", 8, char, &[]);
+    let const_byte = file.add("", 10, byte, &[]);
+    let bytes = file.add("", 2, const_byte, &[]);
+    let size = file.add("size_t", 8, long, &[]);
+    let unsigned = file.add_entries("", 6, 1, &[]);
+    let cycle = file.next_id;
+    file.add("cycle", 8, cycle, &[]);
+    let btf = parse(file.finish());
+    let integer = |bytes, is_signed| ValueForm::Integer { bytes, is_signed };
+    let find = |name| btf.find(name, |_| true).expect(name);
+    for (type_id, form) in [
+        (0, ValueForm::Nothing),
+        (int, integer(4, true)),
+        (char, integer(1, false)),
+        (size, integer(8, false)),
+        (find("state"), integer(4, true)),
+        (unsigned, integer(1, false)),
+        (find("wide"), integer(8, false)),
+        (text, ValueForm::Text),
+        (volatile_text, ValueForm::Text),
+        (user_text, ValueForm::Pointer),
+        (plain_text, ValueForm::Pointer),
+        (bytes, ValueForm::Pointer),
+        (find("pid_alias"), ValueForm::Structure { bytes: 40 }),
+        (find("double"), ValueForm::Unknown),
+        (find("missing"), ValueForm::Unknown),
+        (cycle, ValueForm::Unknown),
+    ] {
+        assert_eq!(btf.value_form(type_id), form, "{}", btf.type_text(type_id));
+    }
+    let function = btf.function("do_open").expect("a function");
+    let forms: Vec<ValueForm> = function.parameters.iter().map(|one| one.form).collect();
+    assert_eq!(forms, [ValueForm::Text, ValueForm::Pointer, ValueForm::Pointer]);
+    assert!(function.result == integer(8, false) && !function.is_variadic());
+}
+
+/// Arguments of a tracepoint have the names of the function that calls its probes, if that function
+/// has the same number of arguments.
+#[test]
+fn arguments_of_tracepoints_have_names() {
+    let names = |btf: &Btf| {
+        let parameters = btf.tracepoint_parameters("sched_switch").expect("a tracepoint");
+        parameters.into_iter().map(|one| (one.name, one.type_text)).collect::<Vec<_>>()
+    };
+    let named = |name: &str, type_text: &str| (name.to_owned(), type_text.to_owned());
+    let unnamed = [named("preempt", "int"), named("arg1", "struct task *")];
+    assert_eq!(names(&parse(sample().finish())), unnamed);
+    for (is_complete, expected) in
+        [(true, [named("preempt", "int"), named("next", "int")]), (false, unnamed)]
+    {
+        let mut file = sample();
+        let (data, preempt, next) = (file.name("__data"), file.name("preempt"), file.name("next"));
+        let parameters: [&[u32]; 3] = [&[data, 4], &[preempt, 1], &[next, 1]];
+        let parameters = if is_complete { &parameters[..] } else { &parameters[..2] };
+        let prototype = file.add_entries("", 13, 1, parameters);
+        file.add("__traceiter_sched_switch", 12, prototype, &[]);
+        assert_eq!(names(&parse(file.finish())), expected);
+    }
+    let btf = parse(sample().finish());
+    assert!(btf.tracepoint_parameters("broken").is_err());
+    assert!(btf.tracepoint_parameters("nothing").is_err());
+}
+
 /// Types are written as in C, whichever way pointers, arrays, functions and qualifiers are nested.
 #[test]
 fn types_are_written_as_in_c() {
@@ -381,6 +456,7 @@ fn exercise(btf: &Btf) {
     names.truncate(40);
     for name in &names {
         let _ = (btf.structure_size(name), btf.raw_tracepoint(name), btf.function(name));
+        let _ = btf.tracepoint_parameters(name);
         for path in &names {
             let _ = (btf.field(name, path), btf.enum_value(name, path));
         }

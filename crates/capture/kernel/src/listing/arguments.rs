@@ -50,7 +50,7 @@ impl Listing {
             }
             ProbeKind::Process => Ok(of_process_event(&probe.name)),
             ProbeKind::RawTracepoint => {
-                let parameters = self.btf()?.raw_tracepoint_parameters(rest);
+                let parameters = self.btf()?.tracepoint_parameters(rest);
                 let parameters = parameters?;
                 Ok(of_parameters(parameters))
             }

@@ -1,11 +1,8 @@
-//! Names without formats, which are cheap to read: of system calls, and of functions.
+//! Names of system calls without formats, which are cheap to read, and the mount point.
 
 use super::{ENTRY_PREFIX, TraceFs, TraceFsError};
 use crate::system_calls;
 use std::io;
-
-/// Maximum size in bytes of the list of functions. Linux 6.18 has about 60,000 functions in 3 MB.
-const FUNCTIONS_BYTES_MAX: usize = 64 << 20;
 
 impl TraceFs {
     /// Returns the directory on which the file system is mounted; `None` if it is mounted for this
@@ -28,14 +25,5 @@ impl TraceFs {
         let mut names: Vec<String> = known.map(str::to_owned).collect();
         names.sort_unstable();
         Ok(names)
-    }
-
-    /// Returns the names of the kernel's functions to which probes can be attached, in the order of
-    /// the kernel. Some kernels do not have this list, or do not let it be read.
-    pub fn traceable_functions(&self) -> Result<Vec<String>, TraceFsError> {
-        let text = self.read("available_filter_functions", FUNCTIONS_BYTES_MAX)?;
-        // The name of a module follows the name of its function.
-        let names = text.lines().filter_map(|line| line.split_ascii_whitespace().next());
-        Ok(names.map(str::to_owned).collect())
     }
 }

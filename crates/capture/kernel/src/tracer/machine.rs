@@ -41,14 +41,7 @@ impl Machine {
 
     /// Returns the selection for a group, with packets of the stream with this identity.
     pub(super) fn select(&self, group: &Group, uuid: [u8; 16], stream: u32) -> Selected {
-        let mut selection = Selection {
-            calls: Vec::new(),
-            tracepoints: Vec::new(),
-            process_events: [false; 3],
-            ring_size: None,
-            uuid,
-            stream,
-        };
+        let mut selection = Selection { uuid, stream, ..Selection::default() };
         let mut unavailable = Vec::new();
         for name in &group.names {
             if let Err(reason) = self.add(name, &mut selection) {

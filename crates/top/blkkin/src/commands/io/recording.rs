@@ -103,11 +103,10 @@ impl Recording {
         let tracefs = TraceFs::open().map_err(|error| attach_error(error.into()))?;
         let selection = Selection {
             calls: known_calls(&tracefs)?,
-            tracepoints: Vec::new(),
             process_events: [true; 3],
             ring_size: args.buffer.map(|size| usize::try_from(size).unwrap_or(usize::MAX / 2)),
             uuid: blkkin_agent::new_uuid(),
-            stream: 0,
+            ..Selection::default()
         };
         let chosen = ChosenProcesses::new().map_err(attach_error)?;
         let btf = Btf::of_kernel().map_err(|error| attach_error(error.into()))?;

@@ -1,0 +1,74 @@
+//! Programs for probes on functions and raw tracepoints: each writes the arguments as an event.
+
+use crate::assembler::Register::{R0, R1, R2, R3, R6, R10};
+use crate::assembler::{Address, Alu, Assembler, Helper, Register, Size};
+use crate::chosen::ChosenCode;
+use crate::event_code::{EventCode, EventSize};
+use crate::frame::{PROCESS, SCRATCH};
+use crate::function_probe::{FunctionPoint, ProcessScope};
+use crate::function_type::{FunctionType, ValueKind, ValueSource};
+use crate::ring_code::{Preemption, RingCode};
+
+/// Returns the program for a probe. In it, `R6` is the context that the kernel passes.
+pub(crate) fn program(
+    rings: &RingCode<'_>,
+    chosen: ChosenCode,
+    function: &FunctionType,
+) -> Assembler {
+    // The kernel disables preemption around the programs of all other probes.
+    let preemption = match function.point {
+        FunctionPoint::Entry(_) | FunctionPoint::Exit(_) => Preemption::Possible,
+        _ => Preemption::Disabled,
+    };
+    let mut program = EventCode::with_preemption(rings, preemption);
+    let (code, end) = (&mut program.code, program.end);
+    code.copy(R6, R1);
+    match function.scope {
+        ProcessScope::Chosen => chosen.current(code, PROCESS, end),
+        ProcessScope::All => {
+            code.call(Helper::GetCurrentPidTgid);
+            code.store(Size::Bits64, PROCESS, R0);
+        }
+    }
+    let event = EventSize { id: function.id, fields_max: function.size_max() };
+    program.record(event, |code, fields| {
+        for value in &function.values {
+            match value.kind {
+                ValueKind::Integer(integer) => {
+                    load(code, value.source, R1);
+                    fields.register(code, integer.bytes, R1);
+                }
+                ValueKind::Text => {
+                    load(code, value.source, R3);
+                    fields.string(code, function.text_size, Helper::ProbeReadKernelStr);
+                }
+            }
+        }
+    });
+    program.finish()
+}
+
+/// Loads a value. `R0` to `R5` are lost.
+fn load(code: &mut Assembler, source: ValueSource, to: Register) {
+    let helper = match source {
+        ValueSource::Context(offset) => {
+            return code.load(Size::Bits64, to, Address(R6, offset));
+        }
+        // A program may load arguments of some types only; the helpers return all.
+        ValueSource::Argument(_) => Helper::GetFunctionArgument,
+        ValueSource::Result => Helper::GetFunctionResult,
+    };
+    code.store_number(Size::Bits64, SCRATCH, 0);
+    let address = match source {
+        ValueSource::Argument(index) => {
+            code.number(R2, index.into());
+            R3
+        }
+        _ => R2,
+    };
+    code.copy(address, R10);
+    code.alu_number(Alu::Add, address, SCRATCH.1.into());
+    code.copy(R1, R6);
+    code.call(helper);
+    code.load(Size::Bits64, to, SCRATCH);
+}

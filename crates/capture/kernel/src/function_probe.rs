@@ -1,0 +1,200 @@
+//! Probes on functions of the kernel and on raw tracepoints: where they are, and attaching them.
+
+use crate::btf::Btf;
+use crate::chosen::ChosenCode;
+use crate::error::{Error, ProbeRefusal};
+use crate::event_type::EventTypes;
+use crate::function_code;
+use crate::function_type::FunctionType;
+use crate::ring_code::RingCode;
+use blkkin_sys::bpf::{Instruction, Link, LoadError, Program};
+use rustix::io::Errno;
+use std::collections::BTreeSet;
+use std::ffi::CString;
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+/// Probe on a function of the kernel or on a raw tracepoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FunctionProbe {
+    /// Place of the probe.
+    pub point: FunctionPoint,
+    /// Processes whose events are recorded.
+    pub scope: ProcessScope,
+}
+
+/// Processes whose events a probe records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProcessScope {
+    /// All processes, and interrupts.
+    All,
+    /// The chosen processes.
+    Chosen,
+}
+
+/// Place of a probe in the kernel.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FunctionPoint {
+    /// Tracepoint with this name, such as `sched_switch`. Its arguments are recorded, before the
+    /// kernel makes a record of them.
+    RawTracepoint(String),
+    /// Entry of a function. Its arguments are recorded.
+    Entry(String),
+    /// Exit of a function. Its arguments and its result are recorded.
+    Exit(String),
+    /// Instruction of a function, by a breakpoint or a jump. At the function's first instruction its
+    /// arguments are recorded, at others the registers that calls use for arguments.
+    Kprobe {
+        /// Name of the function.
+        function: String,
+        /// Offset of the instruction from the function's start, in bytes.
+        offset: u64,
+    },
+    /// Return of a function to its caller. Its result is recorded.
+    Kretprobe(String),
+}
+
+impl FunctionPoint {
+    /// Returns the name of the function or tracepoint.
+    pub fn name(&self) -> &str {
+        match self {
+            FunctionPoint::RawTracepoint(name)
+            | FunctionPoint::Entry(name)
+            | FunctionPoint::Exit(name)
+            | FunctionPoint::Kprobe { function: name, .. }
+            | FunctionPoint::Kretprobe(name) => name,
+        }
+    }
+}
+
+/// Writes the name of the probe's events, such as `fentry:vfs_read`.
+impl fmt::Display for FunctionPoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FunctionPoint::RawTracepoint(name) => write!(f, "raw:{name}"),
+            FunctionPoint::Entry(name) => write!(f, "fentry:{name}"),
+            FunctionPoint::Exit(name) => write!(f, "fexit:{name}"),
+            FunctionPoint::Kprobe { function, offset: 0 } => write!(f, "kprobe:{function}"),
+            FunctionPoint::Kprobe { function, offset } => {
+                write!(f, "kprobe:{function}+{offset}")
+            }
+            FunctionPoint::Kretprobe(name) => write!(f, "kretprobe:{name}"),
+        }
+    }
+}
+
+/// Attached probe.
+#[derive(Debug)]
+pub(crate) struct AttachedProbe {
+    _link: Link,
+    program: Program,
+}
+
+impl AttachedProbe {
+    /// Returns the number of times that the kernel did not run the probe's program.
+    pub(crate) fn missed(&self) -> u64 {
+        self.program.missed().unwrap_or(0)
+    }
+}
+
+/// Returns the types of probes, whose ids are those of their event types in `types`. Repeated points
+/// are left out.
+pub(crate) fn types(
+    probes: &[FunctionProbe],
+    btf: &Btf,
+    types: &mut EventTypes,
+) -> Result<Vec<FunctionType>, Error> {
+    let mut found: Vec<FunctionType> = Vec::new();
+    let mut points = BTreeSet::new();
+    for probe in probes.iter().filter(|probe| points.insert(&probe.point)) {
+        let mut function = FunctionType::new(probe, btf)?;
+        function.id = types.add(function.event_type())?;
+        found.push(function);
+    }
+    Ok(found)
+}
+
+/// Loads and attaches the program of a probe.
+pub(crate) fn attach(
+    rings: &RingCode<'_>,
+    chosen: ChosenCode,
+    function: &FunctionType,
+) -> Result<AttachedProbe, Error> {
+    let refused = |refusal| Error::Probe { probe: function.point.to_string(), refusal };
+    let name = function.point.to_string();
+    let code = function_code::program(rings, chosen, function);
+    let code = code.assemble().ok_or_else(|| Error::TooLong(name.clone()))?;
+    let program =
+        Program::load(&name, &code, function.attach_point).map_err(
+            |failure| match load_refusal(&function.point, &failure) {
+                Some(refusal) => refused(refusal),
+                None => {
+                    Error::Load { program: name.clone(), error: failure.error, log: failure.log }
+                }
+            },
+        )?;
+    let target = CString::new(function.point.name())
+        .map_err(|_| refused(ProbeRefusal::missing(&function.point)))?;
+    let kprobe = |offset, is_return| {
+        program.attach_to_instruction(Instruction { function: &target, offset, is_return })
+    };
+    let link = match function.point {
+        FunctionPoint::RawTracepoint(_) => program.attach_to_tracepoint(&target),
+        FunctionPoint::Entry(_) | FunctionPoint::Exit(_) => program.attach(),
+        FunctionPoint::Kprobe { offset, .. } => kprobe(offset, false),
+        FunctionPoint::Kretprobe(_) => kprobe(0, true),
+    };
+    let _link = link.map_err(|error| match attach_refusal(&function.point, &error) {
+        Some(refusal) => refused(refusal),
+        None => Error::Attach(name, error),
+    })?;
+    Ok(AttachedProbe { _link, program })
+}
+
+/// Errors of the kernel that are not in the list of the C library.
+const ENOTSUPP: i32 = 524;
+
+/// Returns the reason for which the kernel did not load a program, if users can act on it.
+fn load_refusal(point: &FunctionPoint, failure: &LoadError) -> Option<ProbeRefusal> {
+    let LoadError { error, log } = failure;
+    let is_entry = matches!(point, FunctionPoint::Entry(_) | FunctionPoint::Exit(_));
+    // A user without rights cannot create the maps, which come first.
+    if is_entry && error.raw_os_error() == Some(Errno::PERM.raw_os_error()) && log.is_empty() {
+        return Some(ProbeRefusal::Forbidden);
+    }
+    if log.contains("unknown#") {
+        return Some(ProbeRefusal::OldKernel);
+    }
+    let is_unsupported = log.contains("unsupported arg") || log.contains("is not supported");
+    (is_unsupported || error.raw_os_error() == Some(ENOTSUPP)).then_some(ProbeRefusal::Arguments)
+}
+
+/// Returns the reason for which the kernel did not attach a program, if users can act on it.
+fn attach_refusal(point: &FunctionPoint, error: &io::Error) -> Option<ProbeRefusal> {
+    let errno = Errno::from_io_error(error);
+    let is_entry = matches!(point, FunctionPoint::Entry(_) | FunctionPoint::Exit(_));
+    match point {
+        _ if error.raw_os_error() == Some(ENOTSUPP) => Some(ProbeRefusal::Arguments),
+        FunctionPoint::RawTracepoint(_) if errno == Some(Errno::NOENT) => {
+            Some(ProbeRefusal::NoTracepoint)
+        }
+        FunctionPoint::RawTracepoint(_) => None,
+        _ if is_entry && errno == Some(Errno::PERM) => None,
+        _ if is_entry && !has_function_tracer() => Some(ProbeRefusal::NoFunctionTracer),
+        _ if is_entry => Some(ProbeRefusal::NotTraceable),
+        _ if error.kind() == io::ErrorKind::Unsupported => Some(ProbeRefusal::NoKprobes),
+        _ => match errno {
+            Some(Errno::NOENT) => Some(ProbeRefusal::NoFunction),
+            Some(Errno::INVAL | Errno::ILSEQ | Errno::OPNOTSUPP) => Some(ProbeRefusal::NotProbed),
+            Some(Errno::ADDRNOTAVAIL) => Some(ProbeRefusal::Ambiguous),
+            _ => None,
+        },
+    }
+}
+
+/// Returns true if the kernel can trace functions, or if that cannot be found out.
+fn has_function_tracer() -> bool {
+    let folder = Path::new("/sys/kernel/tracing");
+    !folder.join("events").exists() || folder.join("available_filter_functions").exists()
+}
