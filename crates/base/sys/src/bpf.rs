@@ -22,9 +22,12 @@ enum Command {
     MapUpdate = 2,
     MapDelete = 3,
     ProgramLoad = 5,
+    #[cfg(feature = "testing")]
+    ProgramRun = 10,
     ProgramNextId = 11,
     ObjectInfo = 15,
     RawTracepointOpen = 17,
+    TypesLoad = 18,
 }
 
 const MAP_HASH: u32 = 1;
@@ -40,6 +43,12 @@ const PROGRAM_TRACEPOINT: u32 = 5;
 const PROGRAM_RAW_TRACEPOINT: u32 = 17;
 /// Program for functions and tracepoints whose arguments have types.
 const PROGRAM_TRACING: u32 = 26;
+/// Program that runs when this process asks for it, and may sleep.
+#[cfg(feature = "testing")]
+const PROGRAM_SYSTEM_CALL: u32 = 31;
+/// The program may sleep.
+#[cfg(feature = "testing")]
+const SLEEPABLE: u32 = 1 << 4;
 /// Attachment of a tracing program to a raw tracepoint.
 const ATTACH_RAW_TRACEPOINT: u32 = 23;
 /// Attachment of a tracing program to the entry of a function.
@@ -335,6 +344,9 @@ pub enum AttachPoint {
     /// Instruction of the kernel, at which the program gets the saved registers. It is named when
     /// the program is [attached](Program::attach_to_instruction).
     Instruction,
+    /// No hook: the program runs by [`Program::run`], and gets that function's bytes.
+    #[cfg(feature = "testing")]
+    Run,
 }
 
 /// Instruction of the kernel at which the kernel places a breakpoint or a jump (kprobe).
@@ -365,10 +377,35 @@ pub struct LoadError {
 impl Program {
     /// Loads a program for an attach point.
     pub fn load(name: &str, code: &[u64], place: AttachPoint) -> Result<Program, LoadError> {
+        Program::load_with_functions(name, code, &[], place)
+    }
+
+    /// Loads a program of several functions, one of which is called by a helper of the kernel.
+    /// `functions` has the positions of the functions' first instructions, in ascending order from
+    /// 0. It is empty if no helper calls a function.
+    pub fn load_with_functions(
+        name: &str,
+        code: &[u64],
+        functions: &[u32],
+        place: AttachPoint,
+    ) -> Result<Program, LoadError> {
+        let failed = |error| LoadError { error, log: String::new() };
+        let types = match functions {
+            [] => None,
+            _ => Some(load_function_types().map_err(failed)?),
+        };
+        let records: Vec<[u32; 2]> = functions.iter().map(|at| [*at, FUNCTION_TYPE]).collect();
         let count = u32::try_from(code.len()).unwrap_or(u32::MAX);
         let attribute = || {
-            let attribute =
+            let mut attribute =
                 Attribute::new().u32(4, count).address(8, code).address(16, LICENCE).name(48, name);
+            if let Some(types) = &types {
+                attribute = attribute
+                    .descriptor(72, types.as_fd())
+                    .u32(76, size_of::<[u32; 2]>() as u32)
+                    .address(80, &*records)
+                    .u32(88, records.len() as u32);
+            }
             match place {
                 AttachPoint::RawTracepoint(type_id) => attribute
                     .u32(0, PROGRAM_TRACING)
@@ -385,6 +422,8 @@ impl Program {
                 AttachPoint::Tracepoint(_) => attribute.u32(0, PROGRAM_TRACEPOINT),
                 AttachPoint::UntypedTracepoint => attribute.u32(0, PROGRAM_RAW_TRACEPOINT),
                 AttachPoint::Instruction => attribute.u32(0, PROGRAM_KPROBE),
+                #[cfg(feature = "testing")]
+                AttachPoint::Run => attribute.u32(0, PROGRAM_SYSTEM_CALL).u32(44, SLEEPABLE),
             }
         };
         let loaded = |descriptor| Program { descriptor: own(descriptor), place };
@@ -401,6 +440,20 @@ impl Program {
                 Err(LoadError { error, log })
             }
         }
+    }
+
+    /// Runs a program for [`AttachPoint::Run`] with `context`, which it may change. Returns the
+    /// program's result.
+    #[cfg(feature = "testing")]
+    pub fn run(&self, context: &mut [u8]) -> io::Result<u32> {
+        let size = u32::try_from(context.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let mut attribute = Attribute::new().descriptor(0, self.descriptor.as_fd()).u32(40, size);
+        let address = context.as_mut_ptr().expose_provenance() as u64;
+        attribute.0[48..56].copy_from_slice(&address.to_ne_bytes());
+        bpf(Command::ProgramRun, &mut attribute)?;
+        let mut result = [0; 4];
+        result.copy_from_slice(&attribute.0[4..8]);
+        Ok(u32::from_ne_bytes(result))
     }
 
     /// Attaches the program to the attach point that it was loaded for. Fails for attach points that
@@ -420,6 +473,8 @@ impl Program {
             AttachPoint::UntypedTracepoint | AttachPoint::Instruction => {
                 Err(io::ErrorKind::InvalidInput.into())
             }
+            #[cfg(feature = "testing")]
+            AttachPoint::Run => Err(io::ErrorKind::InvalidInput.into()),
         }
     }
 
@@ -505,6 +560,34 @@ impl KprobeUnit {
             _ => Err(io::ErrorKind::InvalidData.into()),
         }
     }
+}
+
+/// Id of the function's type in [`load_function_types`].
+const FUNCTION_TYPE: u32 = 3;
+
+/// Loads the types that describe a program's functions: an integer, a prototype without parameters
+/// that returns it, and a static function of this prototype. All functions have the same type,
+/// because the kernel only checks that a type is there.
+fn load_function_types() -> io::Result<OwnedFd> {
+    const KIND_INTEGER: u32 = 1 << 24;
+    const KIND_FUNCTION: u32 = 12 << 24;
+    const KIND_PROTOTYPE: u32 = 13 << 24;
+    const BITS: u32 = 64;
+    let names = b"\0word\0function\0";
+    // Of each type: offset of the name, kind, and size or id of another type.
+    let types = [1, KIND_INTEGER, 8, BITS, 0, KIND_PROTOTYPE, 1, 6, KIND_FUNCTION, 2];
+    const HEADER_SIZE: u32 = 24;
+    let (types_size, names_size) = (size_of_val(&types) as u32, names.len() as u32);
+    let mut bytes = Vec::new();
+    // Magic number and version.
+    bytes.extend_from_slice(&0x0001_eb9f_u32.to_ne_bytes());
+    for word in [HEADER_SIZE, 0, types_size, types_size, names_size].into_iter().chain(types) {
+        bytes.extend_from_slice(&word.to_ne_bytes());
+    }
+    bytes.extend_from_slice(names);
+    let size = bytes.len() as u32;
+    let mut attribute = Attribute::new().address(0, &*bytes).u32(16, size);
+    Ok(own(bpf(Command::TypesLoad, &mut attribute)?))
 }
 
 /// Type of the performance events that are tracepoints.

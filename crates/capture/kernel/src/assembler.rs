@@ -3,6 +3,8 @@
 //! The calling convention: `R0` is a function's result, `R1` to `R5` are its arguments and are lost
 //! by a call, `R6` to `R9` are kept, `R10` is the end of the frame of 512 bytes.
 
+use std::collections::BTreeSet;
+
 /// Register of the eBPF machine, 64 bits wide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Register {
@@ -11,7 +13,8 @@ pub(crate) enum Register {
     R2,
     R3,
     R4,
-    R6 = 6,
+    R5,
+    R6,
     R7,
     R8,
     R9,
@@ -24,11 +27,18 @@ pub(crate) enum Alu {
     Add = 0x00,
     Sub = 0x10,
     Mul = 0x20,
+    /// Unsigned division. The result of a division by 0 is 0.
+    Divide = 0x30,
+    Or = 0x40,
     And = 0x50,
     ShiftLeft = 0x60,
     ShiftRight = 0x70,
+    /// Remainder of an unsigned division.
+    Remainder = 0x90,
     Xor = 0xa0,
     Move = 0xb0,
+    /// Right shift that keeps the sign.
+    ShiftRightSigned = 0xc0,
 }
 
 /// Condition of a jump; comparisons are unsigned unless named.
@@ -41,9 +51,11 @@ pub(crate) enum If {
     AnyBit = 0x40,
     NotEqual = 0x50,
     GreaterSigned = 0x60,
+    GreaterOrEqualSigned = 0x70,
     Less = 0xa0,
     LessOrEqual = 0xb0,
     LessSigned = 0xc0,
+    LessOrEqualSigned = 0xd0,
 }
 
 /// Size of a memory access: 1, 2, 4 or 8 bytes.
@@ -81,6 +93,8 @@ pub(crate) enum Helper {
     ProbeReadKernelStr = 115,
     RingbufOutput = 130,
     GetCurrentTaskBtf = 158,
+    /// Calls a function of the program repeatedly, until it returns 1 (since Linux 5.17).
+    Loop = 181,
     /// Since Linux 5.17, as the next.
     GetFunctionArgument = 183,
     GetFunctionResult = 184,
@@ -104,12 +118,21 @@ pub(crate) struct Assembler {
     targets: Vec<Target>,
 }
 
-/// Jump or call of a label.
+/// Instruction that refers to a label.
 #[derive(Debug)]
 struct Target {
     instruction: usize,
     label: Label,
-    is_call: bool,
+    reference: Reference,
+}
+
+/// Way in which an instruction refers to a label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reference {
+    Jump,
+    Call,
+    /// Load of the address of a function, for a helper that calls it.
+    FunctionAddress,
 }
 
 const CLASS_LOAD_WIDE: u8 = 0x18;
@@ -119,6 +142,8 @@ const CLASS_STORE: u8 = 0x63;
 const CLASS_ATOMIC: u8 = 0xc3;
 const CLASS_JUMP: u8 = 0x05;
 const CLASS_ALU64: u8 = 0x07;
+/// Conversion of a register to the big-endian byte order.
+const TO_BIG_ENDIAN: u8 = 0xdc;
 /// The second operand is a register.
 const BY_REGISTER: u8 = 0x08;
 const CALL: u8 = 0x85;
@@ -129,6 +154,8 @@ const EXIT: u8 = 0x95;
 const PSEUDO_MAP: u8 = 1;
 const PSEUDO_MAP_VALUE: u8 = 2;
 const PSEUDO_LOCAL: u8 = 1;
+/// Mark of a wide load whose number is the distance to a function of this program.
+const PSEUDO_FUNCTION: u8 = 4;
 
 const ATOMIC_ADD: i32 = 0x00;
 const ATOMIC_OR: i32 = 0x40;
@@ -168,6 +195,12 @@ impl Assembler {
     /// Applies an operation to a register, with a number that is sign-extended.
     pub(crate) fn alu_number(&mut self, operation: Alu, to: Register, number: i32) {
         self.push(CLASS_ALU64 | operation as u8, (to as u8, 0), 0, number);
+    }
+
+    /// Reverses the order of a register's bytes, so that an unsigned comparison of two registers
+    /// compares the loaded bytes from the first to the last.
+    pub(crate) fn reverse_bytes(&mut self, register: Register) {
+        self.push(TO_BIG_ENDIAN, (register as u8, 0), 0, 64);
     }
 
     pub(crate) fn copy(&mut self, to: Register, from: Register) {
@@ -238,13 +271,13 @@ impl Assembler {
     }
 
     pub(crate) fn jump(&mut self, label: Label) {
-        self.target(label, false);
+        self.target(label, Reference::Jump);
         self.push(CLASS_JUMP, (0, 0), 0, 0);
     }
 
     /// Jumps if two registers meet a condition.
     pub(crate) fn jump_if(&mut self, condition: If, one: Register, other: Register, label: Label) {
-        self.target(label, false);
+        self.target(label, Reference::Jump);
         let code = CLASS_JUMP | BY_REGISTER | condition as u8;
         self.push(code, (one as u8, other as u8), 0, 0);
     }
@@ -257,7 +290,7 @@ impl Assembler {
         number: i32,
         label: Label,
     ) {
-        self.target(label, false);
+        self.target(label, Reference::Jump);
         self.push(CLASS_JUMP | condition as u8, (one as u8, 0), 0, number);
     }
 
@@ -267,8 +300,14 @@ impl Assembler {
 
     /// Calls a function of this program.
     pub(crate) fn call_local(&mut self, label: Label) {
-        self.target(label, true);
+        self.target(label, Reference::Call);
         self.push(CALL, (0, PSEUDO_LOCAL), 0, 0);
+    }
+
+    /// Sets a register to the address of a function of this program, for [`Helper::Loop`].
+    pub(crate) fn function_address(&mut self, to: Register, label: Label) {
+        self.target(label, Reference::FunctionAddress);
+        self.wide(to, PSEUDO_FUNCTION, 0, 0);
     }
 
     pub(crate) fn exit(&mut self) {
@@ -281,20 +320,41 @@ impl Assembler {
         self.exit();
     }
 
-    fn target(&mut self, label: Label, is_call: bool) {
-        self.targets.push(Target { instruction: self.code.len(), label, is_call });
+    fn target(&mut self, label: Label, reference: Reference) {
+        self.targets.push(Target { instruction: self.code.len(), label, reference });
+    }
+
+    /// Returns the number of instructions so far.
+    pub(crate) fn len(&self) -> usize {
+        self.code.len()
+    }
+
+    /// Returns the positions of all functions in ascending order, if a helper calls one of them.
+    /// The kernel then demands a description of each function. Otherwise returns an empty list.
+    pub(crate) fn described_functions(&self) -> Vec<u32> {
+        if !self.targets.iter().any(|target| target.reference == Reference::FunctionAddress) {
+            return Vec::new();
+        }
+        let targets = self.targets.iter().filter(|target| target.reference != Reference::Jump);
+        let starts = targets.filter_map(|target| u32::try_from(self.labels[target.label.0]?).ok());
+        let starts: BTreeSet<u32> = starts.chain([0]).collect();
+        starts.into_iter().collect()
     }
 
     /// Returns the code; `None` if a jump is too long for its instruction, or if a label that is
     /// used has no position.
     pub(crate) fn assemble(mut self) -> Option<Vec<u64>> {
-        for Target { instruction, label, is_call } in &self.targets {
+        for Target { instruction, label, reference } in &self.targets {
             let position = i64::try_from(self.labels[label.0]?).ok()?;
             let distance = position - i64::try_from(*instruction).ok()? - 1;
             let mut bytes = self.code[*instruction].to_ne_bytes();
-            match is_call {
-                true => bytes[4..].copy_from_slice(&i32::try_from(distance).ok()?.to_le_bytes()),
-                false => bytes[2..4].copy_from_slice(&i16::try_from(distance).ok()?.to_le_bytes()),
+            match reference {
+                Reference::Jump => {
+                    bytes[2..4].copy_from_slice(&i16::try_from(distance).ok()?.to_le_bytes());
+                }
+                Reference::Call | Reference::FunctionAddress => {
+                    bytes[4..].copy_from_slice(&i32::try_from(distance).ok()?.to_le_bytes());
+                }
             }
             self.code[*instruction] = u64::from_ne_bytes(bytes);
         }
@@ -337,6 +397,29 @@ mod tests {
             [0x95, 0, 0, 0, 0, 0, 0, 0],
         ];
         assert_eq!(bytes(&code.assemble().unwrap()), expected);
+    }
+
+    /// The positions of functions are listed only if a helper calls one.
+    #[test]
+    fn functions_that_helpers_call_are_described() {
+        let program = |is_described: bool| {
+            let mut code = Assembler::default();
+            let (local, called) = (code.label(), code.label());
+            code.call_local(local);
+            if is_described {
+                code.function_address(R2, called);
+            }
+            code.exit();
+            for label in [local, called] {
+                code.set(label);
+                code.exit();
+            }
+            code
+        };
+        assert_eq!(program(false).described_functions(), []);
+        assert_eq!(program(true).described_functions(), [0, 4, 5]);
+        let code = bytes(&program(true).assemble().unwrap());
+        assert_eq!(code[1], [0x18, 0x42, 0, 0, 3, 0, 0, 0]);
     }
 
     #[test]

@@ -155,7 +155,12 @@ impl CallType {
         let arguments = self.arguments.iter().map(|(name, kind)| (&**name, kind.field()));
         let results =
             [("ret", Integer::signed(8).field()), ("duration", Integer::unsigned(8).field())];
-        event_type(self.id, format!("syscall:{}", self.name), arguments.chain(results))
+        event_type(self.id, self.event_name(), arguments.chain(results))
+    }
+
+    /// Returns the name of the call's events.
+    pub(crate) fn event_name(&self) -> String {
+        format!("syscall:{}", self.name)
     }
 }
 

@@ -4,6 +4,7 @@ use crate::btf::BtfError;
 use crate::function_probe::FunctionPoint;
 use crate::tracefs::TraceFsError;
 use blkkin_control::limits::EVENT_TYPES_MAX;
+use blkkin_filter::FilterError;
 use std::fmt;
 use std::io;
 
@@ -25,6 +26,15 @@ pub enum Error {
     Tracepoints(TraceFsError),
     /// A map cannot be created or changed.
     Map(&'static str, io::Error),
+    /// A filter cannot run in the kernel.
+    Filter {
+        /// Name of the event type.
+        event: String,
+        /// Position in the filter, and the reason.
+        error: Box<FilterError>,
+    },
+    /// The filter is for events that are not selected, or that cannot be filtered.
+    FilterWithoutEvent(String),
     /// A jump in a program is too long because too many system calls were selected.
     TooLong(String),
     /// The kernel has not accepted a program.
@@ -75,6 +85,16 @@ impl fmt::Display for Error {
                 write!(f, "this kernel has `{path}` too far from the start of `{structure}`")
             }
             Error::Tracepoints(error) => error.fmt(f),
+            Error::Filter { event, error } => {
+                write!(f, "the filter of `{event}` cannot run in the kernel: {error}")
+            }
+            Error::FilterWithoutEvent(event) => {
+                write!(
+                    f,
+                    "there is a filter for `{event}`, but no such system call or tracepoint \
+                           is recorded"
+                )
+            }
             Error::TooLong(program) => {
                 write!(f, "the program `{program}` is too long; record fewer system calls")
             }

@@ -1,8 +1,9 @@
 //! Programs that record events: each reserves space in a ring, writes the event's header, context
 //! and fields, and publishes it.
 
-use crate::assembler::Register::R1;
-use crate::assembler::{Alu, Assembler, Label, Size};
+use crate::assembler::Register::{R0, R1};
+use crate::assembler::{Alu, Assembler, If, Label, Size};
+use crate::filter_code::{FieldTable, FilterCode, Functions};
 use crate::frame::PROCESS;
 use crate::ring_code::{FieldWriter, Preemption, RingCode};
 
@@ -18,6 +19,8 @@ pub(crate) struct EventCode<'c> {
     pub(crate) end: Label,
     /// Label of the function that begins a sub-buffer.
     switch: Label,
+    /// Filters whose functions are not defined yet.
+    filters: Vec<(Label, &'c FilterCode, FieldTable<'c>)>,
 }
 
 /// Id of an event, and the maximum size of its fields in bytes.
@@ -40,7 +43,17 @@ impl<'c> EventCode<'c> {
     ) -> EventCode<'c> {
         let mut code = Assembler::default();
         let (end, switch) = (code.label(), code.label());
-        EventCode { rings, preemption, code, end, switch }
+        EventCode { rings, preemption, code, end, switch, filters: Vec::new() }
+    }
+
+    /// Adds the code that ends the program if an event does not pass a filter. The fields are loaded
+    /// by `fields`, with the value that `R6` has. `R0` to `R5` are lost.
+    pub(crate) fn filter(&mut self, filter: &'c FilterCode, fields: FieldTable<'c>) {
+        let EventCode { code, end, filters, .. } = self;
+        let function = code.label();
+        FilterCode::call(code, function);
+        code.jump_if_number(If::Equal, R0, 0, *end);
+        filters.push((function, filter, fields));
     }
 
     /// Adds the code that records an event, whose fields `write` adds. The process and the thread
@@ -51,7 +64,7 @@ impl<'c> EventCode<'c> {
         event: EventSize,
         write: impl FnOnce(&mut Assembler, &mut FieldWriter),
     ) {
-        let EventCode { rings, preemption, code, end, switch } = self;
+        let EventCode { rings, preemption, code, end, switch, .. } = self;
         rings.reserve(code, FIXED_SIZE + event.fields_max, *preemption, *switch, *end);
         let mut fields = FieldWriter::after_header();
         rings.header(code, event.id);
@@ -76,6 +89,11 @@ impl<'c> EventCode<'c> {
         self.code.set(self.end);
         self.code.finish();
         self.rings.define_switch(&mut self.code, self.switch);
+        let mut functions = Functions::default();
+        for (function, filter, fields) in &self.filters {
+            filter.define(&mut self.code, *function, &mut functions, fields);
+        }
+        functions.define(&mut self.code);
         self.code
     }
 }

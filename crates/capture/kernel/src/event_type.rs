@@ -36,6 +36,9 @@ impl EventTypes {
     }
 }
 
+/// Severity of all events of the kernel.
+pub(crate) const LEVEL: Level = Level::Info;
+
 /// Returns the description of an event type with these fields.
 pub(crate) fn event_type<'n>(
     id: u16,
@@ -46,7 +49,7 @@ pub(crate) fn event_type<'n>(
     EventType {
         index: id.into(),
         name,
-        level: Level::Info,
+        level: LEVEL,
         file: String::new(),
         line: 0,
         fields: fields.collect(),

@@ -19,6 +19,10 @@ pub(crate) const SCRATCH: Address = Address(R10, SLOTS_END - 32);
 pub(crate) const SECOND_SCRATCH: Address = Address(R10, SLOTS_END - 40);
 /// Offset in the stack frame of the slot for the program's name, which has 16 bytes.
 pub(crate) const NAME: i16 = SLOTS_END - 56;
+/// Duration of the system call, if a filter uses it.
+pub(crate) const DURATION: Address = Address(R10, SLOTS_END - 64);
+/// End of the slots that this module lists.
+pub(crate) const FRAME_END: i16 = SLOTS_END - 64;
 
 /// Returns the offset of a field of the kernel's structures, for instructions.
 pub(crate) fn offset(btf: &Btf, structure: &'static str, path: &'static str) -> Result<i16, Error> {

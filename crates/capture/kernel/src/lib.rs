@@ -23,6 +23,7 @@ mod error;
 mod event_code;
 mod event_format;
 mod event_type;
+mod filter_code;
 mod frame;
 mod function_code;
 mod function_pattern;
@@ -40,6 +41,8 @@ mod rings;
 pub mod state;
 mod syscall_code;
 mod system_calls;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod tracefs;
 mod tracer;
 

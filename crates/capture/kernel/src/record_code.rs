@@ -4,49 +4,80 @@ use crate::assembler::Register::{R0, R1, R2, R3, R6};
 use crate::assembler::{Address, Alu, Assembler, Helper, Size};
 use crate::event_code::{EventCode, EventSize};
 use crate::event_type::Integer;
+use crate::filter_code::{FieldForm, FieldLoader, FieldTable, FilterCode};
 use crate::frame::{PROCESS, SCRATCH};
 use crate::record_type::{BYTES_SIZE_MAX, RecordKind, RecordType, TEXT_SIZE_MAX};
 use crate::ring_code::RingCode;
 
 /// Returns the program for a tracepoint, which records the events of all processes and of
-/// interrupts. In it, `R6` is the record.
-pub(crate) fn program(rings: &RingCode<'_>, record: &RecordType) -> Assembler {
+/// interrupts that pass the filter. In it, `R6` is the record.
+pub(crate) fn program(
+    rings: &RingCode<'_>,
+    record: &RecordType,
+    filter: Option<&FilterCode>,
+) -> Assembler {
     let mut program = EventCode::new(rings);
     let code = &mut program.code;
     code.copy(R6, R1);
     code.call(Helper::GetCurrentPidTgid);
     code.store(Size::Bits64, PROCESS, R0);
+    if let Some(filter) = filter {
+        program.filter(filter, filter_fields(record));
+    }
     let event = EventSize { id: record.id, fields_max: record.size_max };
     program.record(event, |code, fields| {
         for (_, offset, kind) in &record.fields {
-            let at = Address(R6, *offset as i16);
+            load(code, *offset, *kind);
             match *kind {
-                RecordKind::Integer(Integer { bytes, .. }) => {
-                    code.load(Size::of_bytes(bytes), R1, at);
-                    fields.register(code, bytes, R1);
-                }
+                RecordKind::Integer(Integer { bytes, .. }) => fields.register(code, bytes, R1),
                 RecordKind::Text { size } => {
-                    code.copy(R3, R6);
-                    code.alu_number(Alu::Add, R3, *offset as i32);
                     fields.string(code, size, Helper::ProbeReadKernelStr);
                 }
-                RecordKind::Array { element, count } => {
-                    code.copy(R3, R6);
-                    code.alu_number(Alu::Add, R3, *offset as i32);
-                    fields.array(code, element.bytes * count);
-                }
-                RecordKind::DynamicText { base } => {
-                    load_place(code, at, base);
+                RecordKind::Array { element, count } => fields.array(code, element.bytes * count),
+                RecordKind::DynamicText { .. } => {
                     fields.string(code, TEXT_SIZE_MAX, Helper::ProbeReadKernelStr);
                 }
-                RecordKind::DynamicBytes { base } => {
-                    load_place(code, at, base);
+                RecordKind::DynamicBytes { .. } => {
                     fields.bytes(code, BYTES_SIZE_MAX, Helper::ProbeReadKernel, SCRATCH);
                 }
             }
         }
     });
     program.finish()
+}
+
+/// Loads an integer into `R1`, the address of other fields into `R3`, and the size of bytes into
+/// `R2`.
+fn load(code: &mut Assembler, offset: u32, kind: RecordKind) {
+    let at = Address(R6, offset as i16);
+    match kind {
+        RecordKind::Integer(Integer { bytes, .. }) => code.load(Size::of_bytes(bytes), R1, at),
+        RecordKind::Text { .. } | RecordKind::Array { .. } => {
+            code.copy(R3, R6);
+            code.alu_number(Alu::Add, R3, offset as i32);
+        }
+        RecordKind::DynamicText { base } | RecordKind::DynamicBytes { base } => {
+            load_place(code, at, base);
+        }
+    }
+}
+
+/// Returns the fields of a tracepoint for filters.
+pub(crate) fn filter_fields(record: &RecordType) -> FieldTable<'_> {
+    let helper = Helper::ProbeReadKernelStr;
+    let fields = record.fields.iter().map(|(name, offset, kind)| {
+        let form = match *kind {
+            RecordKind::Integer(integer) => FieldForm::Integer(integer),
+            RecordKind::Text { size } => FieldForm::Text { size_max: size, helper },
+            RecordKind::Array { element, count } => FieldForm::Array { element, count },
+            RecordKind::DynamicText { .. } => FieldForm::Text { size_max: TEXT_SIZE_MAX, helper },
+            RecordKind::DynamicBytes { .. } => {
+                FieldForm::Bytes { size_max: BYTES_SIZE_MAX, helper: Helper::ProbeReadKernel }
+            }
+        };
+        (&**name, FieldLoader::new(form, |code| load(code, *offset, *kind)))
+    });
+    FieldTable { event: record.name.clone(), slots: Vec::new(), fields: fields.collect() }
 }
 
 /// Sets `R2` to the size and `R3` to the address of a dynamic array. The word at `at` describes the

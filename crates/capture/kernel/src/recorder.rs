@@ -7,17 +7,21 @@ use crate::chosen::ChosenProcesses;
 use crate::error::Error;
 use crate::event_format::EventFormat;
 use crate::event_type::EventTypes;
+use crate::filter_code::{FieldTable, FilterCode, FilterScratch};
 use crate::function_probe::{self, AttachedProbe, FunctionProbe};
 use crate::function_type::FunctionType;
 use crate::process_code::{self, PROCESS_EVENTS, ProcessCode, ProcessPlaces};
 use crate::record_code;
 use crate::record_type::RecordType;
+use crate::ring_code::SHARED_RINGS;
 use crate::rings::{KernelRings, RingOptions};
 use crate::syscall_code::{self, ExitCode, SyscallPlaces};
 use crate::tracefs::SystemCall;
 use blkkin_control::EventType;
+use blkkin_filter::Filter;
 use blkkin_ring::{Clock, Reader, TakeOutcome};
 use blkkin_sys::bpf::{AttachPoint, Link, Program};
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -39,6 +43,9 @@ pub struct Selection {
     pub process_events: [bool; 3],
     /// Functions of the kernel and raw tracepoints.
     pub functions: Vec<FunctionProbe>,
+    /// Filters by the names of event types, such as `syscall:openat`. Events that do not pass are
+    /// neither recorded nor counted as lost.
+    pub filters: BTreeMap<String, Filter>,
     /// Size of a ring in bytes, a power of two; `None` for the default. There is a ring for each
     /// processor, and a few more.
     pub ring_size: Option<usize>,
@@ -63,6 +70,8 @@ pub struct SettledMoment {
 pub struct Probes {
     _links: Vec<Link>,
     functions: Vec<AttachedProbe>,
+    /// Memory that the filters of the programs use.
+    _filter_scratch: Option<FilterScratch>,
 }
 
 impl Probes {
@@ -97,13 +106,26 @@ impl Probes {
         let functions = function_probe::types(&selection.functions, btf, types)?;
 
         let begins = rings.begin_times();
+        let processors = rings.shape().rings - SHARED_RINGS;
         let rings = &rings.code();
+        let mut filters = Filters::new(&selection.filters, processors)?;
+        let places = SyscallPlaces::of(btf)?;
+        let call_filters = calls.iter().map(|call| {
+            filters.take(&call.event_name(), &syscall_code::filter_fields(places, call, true))
+        });
+        let call_filters = &*call_filters.collect::<Result<Vec<_>, _>>()?;
+        let record_filters = records
+            .iter()
+            .map(|record| filters.take(&record.name, &record_code::filter_fields(record)));
+        let record_filters = record_filters.collect::<Result<Vec<_>, _>>()?;
+        filters.refuse_rest()?;
         let exit = ExitCode {
             rings,
             chosen: chosen.code(),
-            places: SyscallPlaces::of(btf)?,
+            places,
             begin_times: begins,
             calls: &calls,
+            filters: call_filters,
         };
         let process = ProcessCode {
             rings,
@@ -127,14 +149,14 @@ impl Probes {
             let type_id = btf.raw_tracepoint(name)?.type_id;
             links.push(attach(name, code, AttachPoint::RawTracepoint(type_id))?);
         }
-        for record in &records {
-            let code = record_code::program(rings, record);
+        for (record, filter) in records.iter().zip(&record_filters) {
+            let code = record_code::program(rings, record, filter.as_ref());
             links.push(attach(&record.name, code, AttachPoint::Tracepoint(record.number))?);
         }
         let attach_function =
             |function: &FunctionType| function_probe::attach(rings, chosen.code(), function);
         let functions = functions.iter().map(attach_function).collect::<Result<_, Error>>()?;
-        Ok(Probes { _links: links, functions })
+        Ok(Probes { _links: links, functions, _filter_scratch: filters.scratch })
     }
 
     /// Returns the number of times that the kernel did not run a [function probe](FunctionProbe),
@@ -299,6 +321,41 @@ const FREE_TRIES: usize = 10_000;
 /// Time after which a processor's stores are visible to all others.
 const SETTLE_TIME: Duration = Duration::from_millis(1);
 
+/// Filters that have not been compiled yet, by the names of event types.
+struct Filters<'s> {
+    rest: BTreeMap<&'s str, &'s Filter>,
+    /// Memory for filters, if there are any.
+    scratch: Option<FilterScratch>,
+}
+
+impl<'s> Filters<'s> {
+    fn new(filters: &'s BTreeMap<String, Filter>, processors: usize) -> Result<Filters<'s>, Error> {
+        let scratch = (!filters.is_empty()).then(|| FilterScratch::new(processors)).transpose()?;
+        Ok(Filters {
+            rest: filters.iter().map(|(name, filter)| (&**name, filter)).collect(),
+            scratch,
+        })
+    }
+
+    /// Compiles the filter of an event type; returns `None` if it has none.
+    fn take(&mut self, event: &str, fields: &FieldTable<'_>) -> Result<Option<FilterCode>, Error> {
+        let (Some(filter), Some(scratch)) = (self.rest.remove(event), &self.scratch) else {
+            return Ok(None);
+        };
+        let code = FilterCode::new(filter, fields, scratch.code());
+        code.map(Some)
+            .map_err(|error| Error::Filter { event: event.to_owned(), error: Box::new(error) })
+    }
+
+    /// Fails if a filter has not been taken.
+    fn refuse_rest(&self) -> Result<(), Error> {
+        match self.rest.keys().next() {
+            Some(event) => Err(Error::FilterWithoutEvent((*event).to_owned())),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Returns the types of the selected calls in the order of their numbers.
 fn call_types(selection: &Selection) -> Vec<CallType> {
     let mut calls: Vec<&SystemCall> = selection.calls.iter().collect();
@@ -309,12 +366,17 @@ fn call_types(selection: &Selection) -> Vec<CallType> {
 
 /// Loads a program and attaches it.
 fn attach(name: &str, code: Assembler, place: AttachPoint) -> Result<Link, Error> {
+    load(name, code, place)?.attach().map_err(|error| Error::Attach(name.to_owned(), error))
+}
+
+/// Loads a program.
+pub(crate) fn load(name: &str, code: Assembler, place: AttachPoint) -> Result<Program, Error> {
     let program = || name.to_owned();
+    let functions = code.described_functions();
     let code = code.assemble().ok_or_else(|| Error::TooLong(program()))?;
-    let loaded = Program::load(name, &code, place).map_err(|failure| Error::Load {
+    Program::load_with_functions(name, &code, &functions, place).map_err(|failure| Error::Load {
         program: program(),
         error: failure.error,
         log: failure.log,
-    })?;
-    loaded.attach().map_err(|error| Error::Attach(program(), error))
+    })
 }

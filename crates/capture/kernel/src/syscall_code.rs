@@ -13,7 +13,8 @@ use crate::chosen::ChosenCode;
 use crate::error::Error;
 use crate::event_code::{EventCode, EventSize};
 use crate::event_type::Integer;
-use crate::frame::{BEGIN, PROCESS, RESULT, SCRATCH, SECOND_SCRATCH, offset};
+use crate::filter_code::{FieldForm, FieldLoader, FieldTable, FilterCode};
+use crate::frame::{BEGIN, DURATION, PROCESS, RESULT, SCRATCH, SECOND_SCRATCH, offset};
 use crate::ring_code::{EVENT, FieldWriter, RingCode, TIME_SLOT};
 
 /// Number of entries in the table of begin times. Two threads whose ids differ by a multiple of
@@ -50,6 +51,12 @@ impl SyscallPlaces {
             number: offset(btf, "pt_regs", "orig_ax")?,
             status: offset(btf, "task_struct", "thread_info.status")?,
         })
+    }
+
+    /// Returns the places in an array of the arguments.
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn of_array() -> SyscallPlaces {
+        SyscallPlaces { arguments: [0, 8, 16, 24, 32, 40], number: 0, status: 0 }
     }
 }
 
@@ -97,6 +104,8 @@ pub(crate) struct ExitCode<'c> {
     pub(crate) begin_times: i32,
     /// Calls to record, in the order of their numbers.
     pub(crate) calls: &'c [CallType],
+    /// Filter of each of the calls, if it has one.
+    pub(crate) filters: &'c [Option<FilterCode>],
 }
 
 impl ExitCode<'_> {
@@ -118,10 +127,22 @@ impl ExitCode<'_> {
         let numbers: Vec<(u32, Label)> =
             self.calls.iter().map(|call| call.number).zip(labels.iter().copied()).collect();
         dispatch(code, &numbers, end);
-        for (call, label) in self.calls.iter().zip(labels) {
+        for ((call, filter), label) in self.calls.iter().zip(self.filters).zip(labels) {
             program.code.set(label);
+            let uses_duration = filter.as_ref().is_some_and(|filter| filter.uses("duration"));
+            if uses_duration {
+                // The event has the duration that has passed the filter.
+                program.code.call(Helper::KtimeGetNs);
+                load_duration(&mut program.code);
+                program.code.store(Size::Bits64, DURATION, R1);
+            }
+            if let Some(filter) = filter {
+                program.filter(filter, filter_fields(self.places, call, uses_duration));
+            }
             let event = EventSize { id: call.id, fields_max: call.size_max() };
-            program.record(event, |code, fields| self.write_fields(code, call, fields));
+            program.record(event, |code, fields| {
+                write_fields(code, self.places, call, uses_duration, fields);
+            });
             program.code.jump(end);
         }
         program.finish()
@@ -142,91 +163,154 @@ impl ExitCode<'_> {
         code.store_number(Size::Bits64, Address(R2, 8), 0);
         code.set(is_other);
     }
+}
 
-    fn write_fields(&self, code: &mut Assembler, call: &CallType, fields: &mut FieldWriter) {
-        let is_unknown = code.label();
-        for (index, (_, kind)) in call.arguments.iter().enumerate() {
-            let register = self.places.arguments[index];
-            match *kind {
-                ArgumentKind::Integer(Integer { bytes, .. }) => {
-                    code.load(Size::Bits64, R1, Address(R6, register));
-                    fields.register(code, bytes, R1);
-                }
-                ArgumentKind::Path => {
-                    code.load(Size::Bits64, R3, Address(R6, register));
-                    fields.string(code, PATH_SIZE_MAX, Helper::ProbeReadUserStr);
-                }
-                ArgumentKind::SocketAddress { size } => {
-                    code.load(Size::Bits32, R2, Address(R6, self.places.arguments[size]));
-                    self.write_address(code, register, fields);
-                }
-                ArgumentKind::ReturnedSocketAddress { size } => {
-                    self.load_returned_size(code, self.places.arguments[size]);
-                    self.write_address(code, register, fields);
-                }
-                ArgumentKind::ReturnedDescriptors => {
-                    self.load_returned_descriptors(code, register);
-                    fields.register(code, 8, R1);
-                }
+/// Writes the fields of a call. The duration is in its slot if that is known, else it is computed.
+pub(crate) fn write_fields(
+    code: &mut Assembler,
+    places: SyscallPlaces,
+    call: &CallType,
+    is_duration_known: bool,
+    fields: &mut FieldWriter,
+) {
+    for (index, (_, kind)) in call.arguments.iter().enumerate() {
+        load_argument(code, places, index, *kind);
+        match *kind {
+            ArgumentKind::Integer(Integer { bytes, .. }) => fields.register(code, bytes, R1),
+            ArgumentKind::Path => {
+                fields.string(code, PATH_SIZE_MAX, Helper::ProbeReadUserStr);
             }
+            ArgumentKind::SocketAddress { .. } | ArgumentKind::ReturnedSocketAddress { .. } => {
+                fields.bytes(code, ADDRESS_SIZE_MAX, Helper::ProbeReadUser, SCRATCH);
+            }
+            ArgumentKind::ReturnedDescriptors => fields.register(code, 8, R1),
         }
-        code.load(Size::Bits64, R1, RESULT);
-        fields.register(code, 8, R1);
-        code.number(R1, 0);
-        code.load(Size::Bits64, R2, BEGIN);
-        code.jump_if_number(If::Equal, R2, 0, is_unknown);
-        code.load(Size::Bits64, R1, TIME_SLOT);
-        code.alu(Alu::Sub, R1, R2);
-        code.set(is_unknown);
-        fields.register(code, 8, R1);
     }
+    code.load(Size::Bits64, R1, RESULT);
+    fields.register(code, 8, R1);
+    match is_duration_known {
+        true => code.load(Size::Bits64, R1, DURATION),
+        false => {
+            code.load(Size::Bits64, R0, TIME_SLOT);
+            load_duration(code);
+        }
+    }
+    fields.register(code, 8, R1);
+}
+/// Sets `R1` to the duration of a call that ended at the time in `R0`; 0 if it is not known. `R2` is
+/// lost.
+fn load_duration(code: &mut Assembler) {
+    let is_unknown = code.label();
+    code.number(R1, 0);
+    code.load(Size::Bits64, R2, BEGIN);
+    code.jump_if_number(If::Equal, R2, 0, is_unknown);
+    code.copy(R1, R0);
+    code.alu(Alu::Sub, R1, R2);
+    code.set(is_unknown);
+}
 
-    /// Writes the socket's address of `R2` bytes to which the argument in `register` points. The
-    /// kernel refuses larger sizes without reading; the bytes would be other data of the program.
-    fn write_address(&self, code: &mut Assembler, register: i16, fields: &mut FieldWriter) {
-        let is_possible = code.label();
-        code.jump_if_number(If::LessOrEqual, R2, ADDRESS_SIZE_MAX as i32, is_possible);
-        code.number(R2, 0);
-        code.set(is_possible);
-        code.load(Size::Bits64, R3, Address(R6, register));
-        fields.bytes(code, ADDRESS_SIZE_MAX, Helper::ProbeReadUser, SCRATCH);
+/// Loads an argument: an integer or two descriptors into `R1`, the address of other arguments into
+/// `R3`, and the size of a socket's address into `R2`. `R0` to `R5` are lost.
+fn load_argument(code: &mut Assembler, places: SyscallPlaces, index: usize, kind: ArgumentKind) {
+    let argument = |index: usize| Address(R6, places.arguments[index]);
+    match kind {
+        ArgumentKind::Integer(_) => code.load(Size::Bits64, R1, argument(index)),
+        ArgumentKind::Path => code.load(Size::Bits64, R3, argument(index)),
+        ArgumentKind::SocketAddress { size } => {
+            code.load(Size::Bits32, R2, argument(size));
+            load_address(code, argument(index));
+        }
+        ArgumentKind::ReturnedSocketAddress { size } => {
+            load_returned_size(code, argument(size));
+            load_address(code, argument(index));
+        }
+        ArgumentKind::ReturnedDescriptors => load_returned_descriptors(code, argument(index)),
     }
+}
 
-    /// Sets `R1` to the two descriptors that the call has returned, of 32 bits each: -1 if the call
-    /// failed.
-    fn load_returned_descriptors(&self, code: &mut Assembler, pointer: i16) {
-        let done = code.label();
-        code.store_number(Size::Bits64, SCRATCH, -1);
-        code.load(Size::Bits64, R1, RESULT);
-        code.jump_if_number(If::LessSigned, R1, 0, done);
-        code.copy(R1, R10);
-        code.alu_number(Alu::Add, R1, SCRATCH.1.into());
-        code.number(R2, 8);
-        code.load(Size::Bits64, R3, Address(R6, pointer));
-        // The helper stores zeros if it cannot read.
-        code.call(Helper::ProbeReadUser);
-        code.jump_if_number(If::Equal, R0, 0, done);
-        code.store_number(Size::Bits64, SCRATCH, -1);
-        code.set(done);
-        code.load(Size::Bits64, R1, SCRATCH);
-    }
+/// Sets `R3` to a pointer to a socket's address of `R2` bytes, and `R2` to 0 if the address is too
+/// long: the kernel refuses it without reading; the bytes would be other data of the program.
+fn load_address(code: &mut Assembler, pointer: Address) {
+    let is_possible = code.label();
+    code.jump_if_number(If::LessOrEqual, R2, ADDRESS_SIZE_MAX as i32, is_possible);
+    code.number(R2, 0);
+    code.set(is_possible);
+    code.load(Size::Bits64, R3, pointer);
+}
 
-    /// Sets `R2` to the size of an address that the call has returned: 0 if the call failed or has
-    /// returned no address.
-    fn load_returned_size(&self, code: &mut Assembler, pointer: i16) {
-        let done = code.label();
-        code.store_number(Size::Bits64, SECOND_SCRATCH, 0);
-        code.load(Size::Bits64, R1, RESULT);
-        code.jump_if_number(If::LessSigned, R1, 0, done);
-        code.copy(R1, R10);
-        code.alu_number(Alu::Add, R1, SECOND_SCRATCH.1.into());
-        code.number(R2, 4);
-        code.load(Size::Bits64, R3, Address(R6, pointer));
-        // The helper stores zeros if it cannot read.
-        code.call(Helper::ProbeReadUser);
-        code.set(done);
-        code.load(Size::Bits32, R2, SECOND_SCRATCH);
-    }
+/// Sets `R1` to the two descriptors that the call has returned, of 32 bits each: -1 if the call
+/// failed.
+fn load_returned_descriptors(code: &mut Assembler, pointer: Address) {
+    let done = code.label();
+    code.store_number(Size::Bits64, SCRATCH, -1);
+    code.load(Size::Bits64, R1, RESULT);
+    code.jump_if_number(If::LessSigned, R1, 0, done);
+    code.copy(R1, R10);
+    code.alu_number(Alu::Add, R1, SCRATCH.1.into());
+    code.number(R2, 8);
+    code.load(Size::Bits64, R3, pointer);
+    // The helper stores zeros if it cannot read.
+    code.call(Helper::ProbeReadUser);
+    code.jump_if_number(If::Equal, R0, 0, done);
+    code.store_number(Size::Bits64, SCRATCH, -1);
+    code.set(done);
+    code.load(Size::Bits64, R1, SCRATCH);
+}
+
+/// Sets `R2` to the size of an address that the call has returned: 0 if the call failed or has
+/// returned no address.
+fn load_returned_size(code: &mut Assembler, pointer: Address) {
+    let done = code.label();
+    code.store_number(Size::Bits64, SECOND_SCRATCH, 0);
+    code.load(Size::Bits64, R1, RESULT);
+    code.jump_if_number(If::LessSigned, R1, 0, done);
+    code.copy(R1, R10);
+    code.alu_number(Alu::Add, R1, SECOND_SCRATCH.1.into());
+    code.number(R2, 4);
+    code.load(Size::Bits64, R3, pointer);
+    // The helper stores zeros if it cannot read.
+    code.call(Helper::ProbeReadUser);
+    code.set(done);
+    code.load(Size::Bits32, R2, SECOND_SCRATCH);
+}
+
+/// Returns the fields of a system call for filters. The slot [`DURATION`] is used only if
+/// `uses_duration` is set.
+pub(crate) fn filter_fields(
+    places: SyscallPlaces,
+    call: &CallType,
+    uses_duration: bool,
+) -> FieldTable<'_> {
+    let argument = |index: usize, kind: ArgumentKind| {
+        let form = match kind {
+            ArgumentKind::Integer(integer) => FieldForm::Integer(integer),
+            ArgumentKind::Path => {
+                FieldForm::Text { size_max: PATH_SIZE_MAX, helper: Helper::ProbeReadUserStr }
+            }
+            ArgumentKind::SocketAddress { .. } | ArgumentKind::ReturnedSocketAddress { .. } => {
+                FieldForm::Bytes { size_max: ADDRESS_SIZE_MAX, helper: Helper::ProbeReadUser }
+            }
+            ArgumentKind::ReturnedDescriptors => {
+                FieldForm::Word { element: Integer::signed(4), count: 2 }
+            }
+        };
+        let load = move |code: &mut Assembler| load_argument(code, places, index, kind);
+        FieldLoader::new(form, load)
+    };
+    let slot = |integer, slot| {
+        let load = move |code: &mut Assembler| code.load(Size::Bits64, R1, slot);
+        FieldLoader::new(FieldForm::Integer(integer), load)
+    };
+    let mut fields: Vec<_> = call
+        .arguments
+        .iter()
+        .enumerate()
+        .map(|(index, (name, kind))| (name.as_str(), argument(index, *kind)))
+        .collect();
+    fields.push(("ret", slot(Integer::signed(8), RESULT)));
+    fields.push(("duration", slot(Integer::unsigned(8), DURATION)));
+    let slots = if uses_duration { vec![RESULT, DURATION] } else { vec![RESULT] };
+    FieldTable { event: call.event_name(), slots, fields }
 }
 
 /// Jumps to the label of the number in `R2`, or to `other`. `numbers` are in ascending order.

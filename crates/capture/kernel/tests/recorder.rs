@@ -3,6 +3,7 @@
 
 mod events;
 
+use blkkin_filter::Filter;
 use blkkin_kernel::{Btf, ChosenProcesses, Error, Recorder, Selection, TraceFs, kernel_name};
 use blkkin_sys::testing::skip;
 use events::{Event, Value, drain};
@@ -26,6 +27,16 @@ fn recorder_of(
     calls: &[&str],
     tracepoints: &[(&str, &str)],
 ) -> Option<(Recorder, ChosenProcesses)> {
+    recorder_with_filters(test, calls, tracepoints, &[])
+}
+
+/// Attaches a recorder with filters of events, which are named.
+fn recorder_with_filters(
+    test: &str,
+    calls: &[&str],
+    tracepoints: &[(&str, &str)],
+    filters: &[(&str, &str)],
+) -> Option<(Recorder, ChosenProcesses)> {
     let attach = || -> Result<_, Error> {
         let tracefs = TraceFs::open()?;
         let call = |name: &&str| Ok(tracefs.system_call(name)?.expect("a call of this kernel"));
@@ -36,6 +47,10 @@ fn recorder_of(
             calls: calls.iter().map(call).collect::<Result<_, Error>>()?,
             tracepoints: tracepoints.iter().map(tracepoint).collect::<Result<_, Error>>()?,
             process_events: [true; 3],
+            filters: filters
+                .iter()
+                .map(|(event, text)| ((*event).to_owned(), Filter::parse(text).expect("a filter")))
+                .collect(),
             uuid: UUID,
             ..Selection::default()
         };
@@ -202,4 +217,77 @@ fn tracepoints_are_recorded_with_their_fields() {
     let is_switch =
         |event: &Event| event.number("prev_pid") == pid && event.text("prev_comm") == "cat";
     assert!(named("sched:sched_switch").any(is_switch));
+}
+
+/// Exactly the calls and records that pass their filters are recorded, and others are not lost.
+#[test]
+fn filters_select_events() {
+    const FILTERS: [(&str, &str); 3] = [
+        ("syscall:openat", r#"filename == "*/x*" && ret >= 0"#),
+        ("syscall:write", "count > 100"),
+        ("task:task_rename", r#"newcomm == "blkkin-te*" && pid == tid"#),
+    ];
+    let calls = ["openat", "write", "close"];
+    let tracepoints = [("task", "task_rename")];
+    let test = "filters_select_events";
+    let Some((mut recorder, chosen)) = recorder_with_filters(test, &calls, &tracepoints, &FILTERS)
+    else {
+        return;
+    };
+    let folder = std::env::temp_dir().join(format!("blkkin-filters-{}", std::process::id()));
+    fs::create_dir_all(folder.join("y")).unwrap();
+    chosen.follow(std::process::id());
+    for name in ["x1", "1x", "y/x2", "y/z"] {
+        fs::write(folder.join(name), [b'a'; 100]).unwrap();
+        fs::write(folder.join(name), [b'a'; 101]).unwrap();
+    }
+    assert!(fs::read(folder.join("xmissing")).is_err());
+    let named =
+        |name: &str| std::thread::Builder::new().name(name.to_owned()).spawn(|| ()).unwrap();
+    named("blkkin-te-1").join().unwrap();
+    named("other").join().unwrap();
+    recorder.stop();
+    fs::remove_dir_all(&folder).unwrap();
+    let events = drain(&mut recorder);
+    assert_eq!(recorder.lost(), 0);
+    let of = |name: &'static str| events.iter().filter(move |event| event.name == name);
+    let own = folder.to_str().unwrap();
+    let opened: Vec<&str> = of("syscall:openat").map(|event| event.text("filename")).collect();
+    let expected = ["x1", "x1", "y/x2", "y/x2"].map(|name| format!("{own}/{name}"));
+    let mine: Vec<&&str> = opened.iter().filter(|name| name.starts_with(own)).collect();
+    assert_eq!(mine, expected.iter().collect::<Vec<_>>());
+    assert!(opened.iter().all(|name| name.contains("/x")), "{opened:?}");
+    assert!(of("syscall:write").all(|event| event.number("count") > 100));
+    assert_eq!(of("syscall:write").filter(|event| event.number("count") == 101).count(), 4);
+    assert!(of("syscall:close").count() >= 8, "a call without a filter is recorded");
+    let renamed: Vec<&str> = of("task:task_rename").map(|event| event.text("newcomm")).collect();
+    assert_eq!(renamed, ["blkkin-te-1"]);
+}
+
+/// A filter that cannot run in the kernel is refused with its position, and one of an event that is
+/// not recorded by its name.
+#[test]
+fn filters_that_cannot_run_are_refused() {
+    let attach = |event: &str, text: &str| {
+        let tracefs = TraceFs::open()?;
+        let selection = Selection {
+            calls: vec![tracefs.system_call("openat")?.expect("a call of this kernel")],
+            filters: [(event.to_owned(), Filter::parse(text).expect("a filter"))].into(),
+            uuid: UUID,
+            ..Selection::default()
+        };
+        Recorder::attach(&selection, &ChosenProcesses::new()?, &Btf::of_kernel()?).map(|_| ())
+    };
+    let test = "filters_that_cannot_run_are_refused";
+    match attach("syscall:openat", "ret >= 0 && flags > 0.5") {
+        Err(Error::Filter { event, error }) => {
+            assert_eq!(event, "syscall:openat");
+            assert_eq!(error.span.start, "ret >= 0 && flags > ".len());
+            assert!(error.to_string().contains("floats"), "{error}");
+        }
+        Err(error) => return skip(test, &error.to_string()),
+        Ok(()) => panic!("a float is accepted"),
+    }
+    let error = attach("syscall:read", "ret > 0").expect_err("it is not recorded");
+    assert!(matches!(&error, Error::FilterWithoutEvent(event) if event == "syscall:read"));
 }

@@ -13,6 +13,7 @@ use blkkin_kernel::{
 use blkkin_reader::{LiveTrace, Source};
 use blkkin_ring::TakeOutcome;
 use parking_lot::{Condvar, Mutex};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
