@@ -100,7 +100,7 @@ fn probes_record_in_a_guest() {
     assert_eq!(lines("calls"), ["recorded"], "{output}");
     assert_eq!(lines("inner"), ["1 dentry=true"], "{output}");
     let matches = lines("matches");
-    assert_eq!(matches[..2], ["fentry:vfs_unlink", "kretprobe:vfs_rename ret=0"], "{output}");
+    assert_eq!(matches[..2], ["fentry:vfs_unlink", "kretprobe:vfs_link ret=0"], "{output}");
     assert!(matches[2].starts_with("TooManyMatches"), "{output}");
     // After the tracer was killed.
     assert_eq!(lines("attached"), ["programs 12 kprobes 4 functions 3"], "{output}");

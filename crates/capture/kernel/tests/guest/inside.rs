@@ -14,6 +14,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
 use std::slice;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// Start of the lines that the guest prints for the test outside.
@@ -82,6 +83,12 @@ fn say(line: &str) {
     writeln!(std::io::stdout(), "{line}").expect("to write");
 }
 
+/// Returns the kernel's types, which are read once: that takes a second in a guest.
+fn btf() -> &'static Btf {
+    static TYPES: OnceLock<Btf> = OnceLock::new();
+    TYPES.get_or_init(|| Btf::of_kernel().expect("types"))
+}
+
 fn attach(points: &[FunctionPoint], calls: Vec<SystemCall>) -> Result<Attached, Error> {
     let probe =
         |point: &FunctionPoint| FunctionProbe { point: point.clone(), scope: ProcessScope::Chosen };
@@ -95,7 +102,7 @@ fn attach(points: &[FunctionPoint], calls: Vec<SystemCall>) -> Result<Attached, 
     };
     let chosen = ChosenProcesses::new()?;
     chosen.follow(std::process::id());
-    let recorder = Recorder::attach(&selection, &chosen, &Btf::of_kernel()?)?;
+    let recorder = Recorder::attach(&selection, &chosen, btf())?;
     Ok(Attached { recorder, _chosen: chosen })
 }
 
@@ -255,19 +262,18 @@ fn refuses() {
 
 /// Prints matches of patterns, and records a function that one of several probes matches.
 fn records_matches() {
-    let matches =
-        |point: FunctionPoint| point.matches(&Btf::of_kernel().unwrap(), &TraceFs::open().unwrap());
+    let matches = |point: FunctionPoint| point.matches(btf(), &TraceFs::open().unwrap());
     let points = matches(FunctionPoint::Entry("vfs_unl*k".to_owned())).unwrap();
     points.iter().for_each(|point| print("matches", &point.to_string()));
-    let points = matches(FunctionPoint::Kretprobe("vfs_re*".to_owned())).unwrap();
+    let points = matches(FunctionPoint::Kretprobe("vfs_l*".to_owned())).unwrap();
     assert!(points.len() > 2, "{points:?}");
     let mut attached = attach(&points, Vec::new()).unwrap_or_else(|error| panic!("{error}"));
     fs::write("/file", "content").unwrap();
-    fs::rename("/file", "/new").unwrap();
+    fs::hard_link("/file", "/link").unwrap();
     attached.recorder.stop();
     let events = drain(&mut attached.recorder);
-    let is_rename = |event: &&Event| event.name == "kretprobe:vfs_rename";
-    let event = events.iter().find(is_rename).expect("an event");
+    let is_link = |event: &&Event| event.name == "kretprobe:vfs_link";
+    let event = events.iter().find(is_link).expect("an event");
     print("matches", &text_of(&attached.recorder, event));
     match matches(FunctionPoint::Exit("*".to_owned())) {
         Err(Error::Probe { refusal, .. }) => print("matches", &format!("{refusal:?}")),
