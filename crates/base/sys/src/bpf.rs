@@ -15,6 +15,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::time::Duration;
 
+mod user;
+
+pub use user::UserInstruction;
+
 /// Commands of the system call `bpf`.
 #[derive(Clone, Copy)]
 enum Command {
@@ -28,6 +32,7 @@ enum Command {
     ObjectInfo = 15,
     RawTracepointOpen = 17,
     TypesLoad = 18,
+    LinkCreate = 28,
 }
 
 const MAP_HASH: u32 = 1;
@@ -39,6 +44,8 @@ const MMAPABLE: u32 = 1 << 10;
 const PROGRAM_KPROBE: u32 = 2;
 /// Program for the record of a tracepoint.
 const PROGRAM_TRACEPOINT: u32 = 5;
+/// Program for the samples of a timer or a counter.
+const PROGRAM_PERF_EVENT: u32 = 7;
 /// Program for a raw tracepoint whose arguments are plain numbers to the kernel's verifier.
 const PROGRAM_RAW_TRACEPOINT: u32 = 17;
 /// Program for functions and tracepoints whose arguments have types.
@@ -55,6 +62,8 @@ const ATTACH_RAW_TRACEPOINT: u32 = 23;
 const ATTACH_FUNCTION_ENTRY: u32 = 24;
 /// Attachment of a tracing program to the exit of a function.
 const ATTACH_FUNCTION_EXIT: u32 = 25;
+/// Attachment of a program for saved registers to many instructions of a file.
+const ATTACH_USER_INSTRUCTIONS: u32 = 48;
 
 /// Licence declared to the kernel when a program is loaded. The kernel offers some of its helper
 /// functions only to programs under a licence that is compatible with the GPL, as BlkKin's is.
@@ -347,6 +356,15 @@ pub enum AttachPoint {
     /// No hook: the program runs by [`Program::run`], and gets that function's bytes.
     #[cfg(feature = "testing")]
     Run,
+    /// Instruction of a file with code, at which the program gets the saved registers. It is named
+    /// when the program is [attached](Program::attach_to_user_instruction).
+    UserInstruction,
+    /// Many instructions of a file with code, as for `UserInstruction`. They are named when the
+    /// program is [attached](Program::attach_to_user_instructions). Needs Linux 6.6.
+    UserInstructions,
+    /// Timer of a processor, which is chosen when the program is
+    /// [attached](Program::attach_to_timer). The program gets the registers of the interrupted code.
+    Timer,
 }
 
 /// Instruction of the kernel at which the kernel places a breakpoint or a jump (kprobe).
@@ -421,7 +439,13 @@ impl Program {
                     .u32(108, type_id),
                 AttachPoint::Tracepoint(_) => attribute.u32(0, PROGRAM_TRACEPOINT),
                 AttachPoint::UntypedTracepoint => attribute.u32(0, PROGRAM_RAW_TRACEPOINT),
-                AttachPoint::Instruction => attribute.u32(0, PROGRAM_KPROBE),
+                AttachPoint::Instruction | AttachPoint::UserInstruction => {
+                    attribute.u32(0, PROGRAM_KPROBE)
+                }
+                AttachPoint::UserInstructions => {
+                    attribute.u32(0, PROGRAM_KPROBE).u32(68, ATTACH_USER_INSTRUCTIONS)
+                }
+                AttachPoint::Timer => attribute.u32(0, PROGRAM_PERF_EVENT),
                 #[cfg(feature = "testing")]
                 AttachPoint::Run => attribute.u32(0, PROGRAM_SYSTEM_CALL).u32(44, SLEEPABLE),
             }
@@ -467,12 +491,14 @@ impl Program {
                 bpf(Command::RawTracepointOpen, &mut attribute).map(|fd| Link(own(fd)))
             }
             AttachPoint::Tracepoint(id) => {
-                let event = PerfEvent { kind: PERF_TRACEPOINT, config: id.into(), place: (0, 0) };
-                self.attach_to_event(&event)
+                let (kind, config) = (PERF_TRACEPOINT, id.into());
+                self.attach_to_event(&PerfEvent { kind, config, ..PerfEvent::default() })
             }
-            AttachPoint::UntypedTracepoint | AttachPoint::Instruction => {
-                Err(io::ErrorKind::InvalidInput.into())
-            }
+            AttachPoint::UntypedTracepoint
+            | AttachPoint::Instruction
+            | AttachPoint::UserInstruction
+            | AttachPoint::UserInstructions
+            | AttachPoint::Timer => Err(io::ErrorKind::InvalidInput.into()),
             #[cfg(feature = "testing")]
             AttachPoint::Run => Err(io::ErrorKind::InvalidInput.into()),
         }
@@ -488,12 +514,13 @@ impl Program {
     /// Attaches a program that was loaded for an instruction. The error is `NotFound` if the kernel
     /// has no such function, and `Unsupported` if it was built without such probes.
     pub fn attach_to_instruction(&self, to: Instruction<'_>) -> io::Result<Link> {
-        let unit = KprobeUnit::find()?;
+        let unit = ProbeUnit::find("kprobe")?;
         let name = to.function.as_ptr().expose_provenance() as u64;
         self.attach_to_event(&PerfEvent {
             kind: unit.kind,
             config: if to.is_return { unit.return_bit } else { 0 },
             place: (name, to.offset),
+            ..PerfEvent::default()
         })
     }
 
@@ -537,28 +564,37 @@ pub fn program_ids() -> io::Result<Vec<u32>> {
     }
 }
 
-/// Performance monitoring unit whose events are instructions of the kernel.
-struct KprobeUnit {
+/// Performance monitoring unit whose events are instructions of the kernel or of programs.
+struct ProbeUnit {
+    folder: String,
     kind: u32,
     /// Bit of the configuration for the return of a function.
     return_bit: u64,
 }
 
-impl KprobeUnit {
-    fn find() -> io::Result<KprobeUnit> {
-        const FOLDER: &str = "/sys/bus/event_source/devices/kprobe";
-        let kind = match fs::read_to_string(format!("{FOLDER}/type")) {
+impl ProbeUnit {
+    /// Finds the unit with a name: `kprobe` or `uprobe`. The error is `Unsupported` if the kernel
+    /// lacks it.
+    fn find(name: &str) -> io::Result<ProbeUnit> {
+        let folder = format!("/sys/bus/event_source/devices/{name}");
+        let kind = match fs::read_to_string(format!("{folder}/type")) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(io::ErrorKind::Unsupported.into());
             }
             kind => kind?.trim().parse(),
         };
-        let format = fs::read_to_string(format!("{FOLDER}/format/retprobe"))?;
-        let bit = format.trim().strip_prefix("config:").and_then(|bit| bit.parse::<u32>().ok());
-        match (kind, bit.and_then(|bit| 1u64.checked_shl(bit))) {
-            (Ok(kind), Some(return_bit)) => Ok(KprobeUnit { kind, return_bit }),
-            _ => Err(io::ErrorKind::InvalidData.into()),
-        }
+        let mut unit = ProbeUnit { folder, kind: 0, return_bit: 0 };
+        unit.kind = kind.map_err(|_| io::ErrorKind::InvalidData)?;
+        unit.return_bit = 1 << unit.first_bit("retprobe")?;
+        Ok(unit)
+    }
+
+    /// Returns the number of the first bit of a field of the configuration.
+    fn first_bit(&self, field: &str) -> io::Result<u32> {
+        let format = fs::read_to_string(format!("{}/format/{field}", self.folder))?;
+        let bits = format.trim().strip_prefix("config:").unwrap_or_default();
+        let first = bits.split('-').next().and_then(|first| first.parse().ok());
+        first.filter(|first| *first < u64::BITS).ok_or(io::ErrorKind::InvalidData.into())
     }
 }
 
@@ -600,13 +636,34 @@ const PERF_SET_BPF: libc::c_ulong = 0x4004_2408;
 const PERF_ENABLE: libc::c_ulong = 0x2400;
 
 /// Performance event that runs a program. Although it is opened for one processor, the kernel runs
-/// its program on all.
+/// the programs of tracepoints and instructions on all.
 struct PerfEvent {
     kind: u32,
     config: u64,
-    /// For an instruction: address of the function's name, which must end with NUL, and the offset
-    /// in the function.
+    /// For an instruction: address of the name of the function or the file, which must end with
+    /// NUL, and the offset in it.
     place: (u64, u64),
+    /// Number of counts between two runs of the program; the kernel demands 1 for tracepoints.
+    period: u64,
+    /// Contents of a sample.
+    sample: u64,
+    flags: u64,
+    processor: i32,
+}
+
+impl Default for PerfEvent {
+    fn default() -> PerfEvent {
+        let (kind, config, place) = (0, 0, (0, 0));
+        PerfEvent {
+            kind,
+            config,
+            place,
+            period: 1,
+            sample: PERF_SAMPLE_RAW,
+            flags: 0,
+            processor: 0,
+        }
+    }
 }
 
 impl PerfEvent {
@@ -614,11 +671,11 @@ impl PerfEvent {
         let mut attribute = [0u64; PERF_ATTRIBUTE_SIZE / 8];
         attribute[0] = u64::from(self.kind) | (PERF_ATTRIBUTE_SIZE as u64) << 32;
         attribute[1] = self.config;
-        // One event a sample, as the kernel demands for tracepoints.
-        attribute[2] = 1;
-        attribute[3] = PERF_SAMPLE_RAW;
+        attribute[2] = self.period;
+        attribute[3] = self.sample;
+        attribute[5] = self.flags;
         (attribute[7], attribute[8]) = self.place;
-        let (any_process, processor, no_group) = (-1, 0, -1);
+        let (any_process, processor, no_group) = (-1, self.processor, -1);
         // SAFETY: the attribute has the size that it tells. An address in it is that of a name which
         // the caller of this private function borrows during the call.
         #[expect(unsafe_code)]

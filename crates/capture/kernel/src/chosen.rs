@@ -8,6 +8,7 @@
 use crate::assembler::Register::{R0, R1, R2, R3, R10};
 use crate::assembler::{Address, Alu, Assembler, Helper, If, Label, Register, Size};
 use crate::error::Error;
+use crate::function_probe::ProcessScope;
 use blkkin_sys::SharedMemory;
 use blkkin_sys::bpf::Map;
 use std::collections::BTreeSet;
@@ -195,6 +196,24 @@ impl ChosenCode {
         code.store(Size::Bits64, slot, R0);
         code.alu_number(Alu::ShiftRight, R0, 32);
         self.load(code, R0, unchosen);
+    }
+
+    /// Stores the current process and thread in a slot of the frame. Jumps to `unchosen` if the
+    /// scope has only the chosen processes, and the process is none of them. `R0` to `R5` are lost.
+    pub(crate) fn within(
+        &self,
+        code: &mut Assembler,
+        scope: ProcessScope,
+        slot: Address,
+        unchosen: Label,
+    ) {
+        match scope {
+            ProcessScope::Chosen => self.current(code, slot, unchosen),
+            ProcessScope::All => {
+                code.call(Helper::GetCurrentPidTgid);
+                code.store(Size::Bits64, slot, R0);
+            }
+        }
     }
 
     /// Sets the bits in `R3` for the process in `R0`. `R0` to `R3` are lost.

@@ -3,6 +3,7 @@
 use crate::btf::BtfError;
 use crate::function_probe::FunctionPoint;
 use crate::tracefs::TraceFsError;
+use crate::user_probe::UserRefusal;
 use blkkin_control::limits::EVENT_TYPES_MAX;
 use blkkin_filter::FilterError;
 use std::fmt;
@@ -55,6 +56,13 @@ pub enum Error {
         /// Reason.
         refusal: ProbeRefusal,
     },
+    /// A probe on a program is not possible.
+    UserProbe {
+        /// Text of the probe.
+        probe: String,
+        /// Reason.
+        refusal: UserRefusal,
+    },
     /// The events have more types than a trace can describe.
     TooManyTypes,
 }
@@ -103,6 +111,7 @@ impl fmt::Display for Error {
             }
             Error::Map(name, error) => write!(f, "cannot make the kernel's map `{name}`: {error}"),
             Error::Probe { probe, refusal } => write!(f, "cannot record {probe}: {refusal}"),
+            Error::UserProbe { probe, refusal } => write!(f, "cannot record {probe}: {refusal}"),
             Error::Attach(name, error) => write!(f, "cannot attach the program `{name}`: {error}"),
             Error::TooManyTypes => write!(
                 f,

@@ -100,13 +100,21 @@ impl Integer {
         }
     }
 
+    /// Returns the kind of a field that is a sequence of this type.
+    pub(crate) fn sequence(self) -> FieldKind {
+        FieldKind::Sequence { of: self.scalar() }
+    }
+
     /// Returns the kind of a field that is an array of this type.
     pub(crate) fn array(self, count: usize) -> FieldKind {
+        FieldKind::Array { of: self.scalar(), count: count as u32 }
+    }
+
+    fn scalar(self) -> Scalar {
         let (width, hex) = (self.width(), self.is_hex);
-        let of = match self.is_signed {
+        match self.is_signed {
             true => Scalar::Signed { width, hex },
             false => Scalar::Unsigned { width, hex },
-        };
-        FieldKind::Array { of, count: count as u32 }
+        }
     }
 }

@@ -24,6 +24,9 @@ pub(crate) const DURATION: Address = Address(R10, SLOTS_END - 64);
 /// End of the slots that this module lists.
 pub(crate) const FRAME_END: i16 = SLOTS_END - 64;
 
+/// Id of the event, if it is known only when the program runs.
+pub(crate) const EVENT_ID: Address = Address(R10, SLOTS_END - 64);
+
 /// Returns the offset of a field of the kernel's structures, for instructions.
 pub(crate) fn offset(btf: &Btf, structure: &'static str, path: &'static str) -> Result<i16, Error> {
     let place = btf.field(structure, path)?;

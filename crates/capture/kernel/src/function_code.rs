@@ -1,11 +1,11 @@
 //! Programs for probes on functions and raw tracepoints: each writes the arguments as an event.
 
-use crate::assembler::Register::{R0, R1, R2, R3, R6, R10};
+use crate::assembler::Register::{R1, R2, R3, R6, R10};
 use crate::assembler::{Address, Alu, Assembler, Helper, Register, Size};
 use crate::chosen::ChosenCode;
 use crate::event_code::{EventCode, EventSize};
 use crate::frame::{PROCESS, SCRATCH};
-use crate::function_probe::{FunctionPoint, ProcessScope};
+use crate::function_probe::FunctionPoint;
 use crate::function_type::{FunctionType, ValueKind, ValueSource};
 use crate::ring_code::{Preemption, RingCode};
 
@@ -23,13 +23,7 @@ pub(crate) fn program(
     let mut program = EventCode::with_preemption(rings, preemption);
     let (code, end) = (&mut program.code, program.end);
     code.copy(R6, R1);
-    match function.scope {
-        ProcessScope::Chosen => chosen.current(code, PROCESS, end),
-        ProcessScope::All => {
-            code.call(Helper::GetCurrentPidTgid);
-            code.store(Size::Bits64, PROCESS, R0);
-        }
-    }
+    chosen.within(code, function.scope, PROCESS, end);
     let event = EventSize { id: function.id, fields_max: function.size_max() };
     program.record(event, |code, fields| {
         for value in &function.values {

@@ -31,6 +31,7 @@ mod function_probe;
 mod function_type;
 mod inability;
 mod listing;
+mod probe;
 mod process_code;
 mod program;
 mod record_code;
@@ -43,8 +44,12 @@ mod syscall_code;
 mod system_calls;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod timer_probe;
 mod tracefs;
 mod tracer;
+mod user_code;
+mod user_probe;
+mod user_type;
 
 pub use btf::{Btf, BtfError, FieldPlace, Function, Parameter, RawTracepoint, ValueForm};
 pub use chosen::{ChosenProcesses, kernel_name};
@@ -56,11 +61,14 @@ pub use inability::{Inability, InabilityKind};
 pub use listing::{
     ArgumentRole, FoundProbes, ListedArgument, ListedProbe, Listing, ProbeKind, sample_rate_max,
 };
+pub use probe::{KernelHook, Probe, ProbeError, ProcessMoment, TimerRate, UserPlace};
 pub use program::{
     ArgumentLocation, ProgramError, ProgramErrorKind, Register, ResolveError, ScaledIndex, Symbol,
     UsdtArgument, UsdtProbe, UserProgram, resolve,
 };
-pub use recorder::{Probes, Recorder, Selection, SettledMoment};
+pub use recorder::{Probes, Recorder, Selection, SettledMoment, TracepointProbe};
 pub use rings::{KernelRings, RingOptions};
+pub use timer_probe::TimerProbe;
 pub use tracefs::{Argument, EventName, SystemCall, TraceFs, TraceFsError};
 pub use tracer::trace_for_agent;
+pub use user_probe::{UserProbe, UserRefusal};

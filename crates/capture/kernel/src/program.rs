@@ -38,3 +38,5 @@ pub use file::UserProgram;
 pub use resolve::{ResolveError, resolve};
 pub use symbols::Symbol;
 pub use usdt::UsdtProbe;
+
+pub(crate) use pattern::matches_pattern;

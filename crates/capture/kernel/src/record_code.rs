@@ -1,26 +1,29 @@
 //! Programs for tracepoints: each writes the fields of the kernel's record as an event.
 
-use crate::assembler::Register::{R0, R1, R2, R3, R6};
+use crate::assembler::Register::{R1, R2, R3, R6};
 use crate::assembler::{Address, Alu, Assembler, Helper, Size};
+use crate::chosen::ChosenCode;
 use crate::event_code::{EventCode, EventSize};
 use crate::event_type::Integer;
 use crate::filter_code::{FieldForm, FieldLoader, FieldTable, FilterCode};
 use crate::frame::{PROCESS, SCRATCH};
+use crate::function_probe::ProcessScope;
 use crate::record_type::{BYTES_SIZE_MAX, RecordKind, RecordType, TEXT_SIZE_MAX};
 use crate::ring_code::RingCode;
 
-/// Returns the program for a tracepoint, which records the events of all processes and of
-/// interrupts that pass the filter. In it, `R6` is the record.
+/// Returns the program for a tracepoint, which records the events that pass the filter. In it, `R6`
+/// is the record.
 pub(crate) fn program(
     rings: &RingCode<'_>,
+    chosen: ChosenCode,
+    scope: ProcessScope,
     record: &RecordType,
     filter: Option<&FilterCode>,
 ) -> Assembler {
     let mut program = EventCode::new(rings);
-    let code = &mut program.code;
+    let (code, end) = (&mut program.code, program.end);
     code.copy(R6, R1);
-    code.call(Helper::GetCurrentPidTgid);
-    code.store(Size::Bits64, PROCESS, R0);
+    chosen.within(code, scope, PROCESS, end);
     if let Some(filter) = filter {
         program.filter(filter, filter_fields(record));
     }

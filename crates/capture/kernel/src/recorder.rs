@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::event_format::EventFormat;
 use crate::event_type::EventTypes;
 use crate::filter_code::{FieldTable, FilterCode, FilterScratch};
-use crate::function_probe::{self, AttachedProbe, FunctionProbe};
+use crate::function_probe::{self, AttachedProbe, FunctionProbe, ProcessScope};
 use crate::function_type::FunctionType;
 use crate::process_code::{self, PROCESS_EVENTS, ProcessCode, ProcessPlaces};
 use crate::record_code;
@@ -16,7 +16,9 @@ use crate::record_type::RecordType;
 use crate::ring_code::SHARED_RINGS;
 use crate::rings::{KernelRings, RingOptions};
 use crate::syscall_code::{self, ExitCode, SyscallPlaces};
+use crate::timer_probe::{self, TimerProbe};
 use crate::tracefs::SystemCall;
+use crate::user_probe::{self, UserProbe};
 use blkkin_control::EventType;
 use blkkin_filter::Filter;
 use blkkin_ring::{Clock, Reader, TakeOutcome};
@@ -37,12 +39,16 @@ const DETACH_TRIES: usize = 500;
 pub struct Selection {
     /// System calls of the chosen processes.
     pub calls: Vec<SystemCall>,
-    /// Tracepoints, of all processes and of interrupts: subsystem and format.
-    pub tracepoints: Vec<(String, EventFormat)>,
+    /// Tracepoints.
+    pub tracepoints: Vec<TracepointProbe>,
     /// Whether `fork`, `exec` and `exit` of chosen processes are recorded.
     pub process_events: [bool; 3],
     /// Functions of the kernel and raw tracepoints.
     pub functions: Vec<FunctionProbe>,
+    /// Instructions, functions and USDT probes of programs.
+    pub user: Vec<UserProbe>,
+    /// Timers.
+    pub timers: Vec<TimerProbe>,
     /// Filters by the names of event types, such as `syscall:openat`. Events that do not pass are
     /// neither recorded nor counted as lost.
     pub filters: BTreeMap<String, Filter>,
@@ -55,6 +61,17 @@ pub struct Selection {
     pub stream: u32,
 }
 
+/// Probe on a tracepoint of the kernel.
+#[derive(Clone, Debug)]
+pub struct TracepointProbe {
+    /// Subsystem of the tracepoint.
+    pub subsystem: String,
+    /// Format of the tracepoint's record.
+    pub format: EventFormat,
+    /// Processes whose events are recorded.
+    pub scope: ProcessScope,
+}
+
 /// Moment before which all events of a recording have been published.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettledMoment {
@@ -65,7 +82,7 @@ pub struct SettledMoment {
 }
 
 /// Attached programs that record into rings, until they are dropped. System calls are recorded for
-/// the chosen processes, tracepoints for all.
+/// the chosen processes, other events for the processes in the scope of their probe.
 #[derive(Debug)]
 pub struct Probes {
     _links: Vec<Link>,
@@ -97,12 +114,12 @@ impl Probes {
             *id = is_recorded.then(|| types.add(event_type)).transpose()?;
         }
         let records = selection.tracepoints.iter();
-        let records = records.map(|(group, format)| {
-            let mut record = RecordType::new(group, format, 0);
+        let records = records.map(|probe| {
+            let mut record = RecordType::new(&probe.subsystem, &probe.format, 0);
             record.id = types.add(record.event_type())?;
-            Ok(record)
+            Ok((probe.scope, record))
         });
-        let records: Vec<RecordType> = records.collect::<Result<_, Error>>()?;
+        let records: Vec<(ProcessScope, RecordType)> = records.collect::<Result<_, Error>>()?;
         let functions = function_probe::types(&selection.functions, btf, types)?;
 
         let begins = rings.begin_times();
@@ -116,7 +133,7 @@ impl Probes {
         let call_filters = &*call_filters.collect::<Result<Vec<_>, _>>()?;
         let record_filters = records
             .iter()
-            .map(|record| filters.take(&record.name, &record_code::filter_fields(record)));
+            .map(|(_, record)| filters.take(&record.name, &record_code::filter_fields(record)));
         let record_filters = record_filters.collect::<Result<Vec<_>, _>>()?;
         filters.refuse_rest()?;
         let exit = ExitCode {
@@ -141,7 +158,7 @@ impl Probes {
         ];
         // Without these tracepoints, system calls of all processes take the kernel's faster path.
         if !calls.is_empty() {
-            programs.push(("sys_exit", exit.program()));
+            programs.extend(exit.programs().into_iter().map(|program| ("sys_exit", program)));
             programs.push(("sys_enter", syscall_code::entry(chosen.code(), begins)));
         }
         let mut links = Vec::new();
@@ -149,9 +166,15 @@ impl Probes {
             let type_id = btf.raw_tracepoint(name)?.type_id;
             links.push(attach(name, code, AttachPoint::RawTracepoint(type_id))?);
         }
-        for (record, filter) in records.iter().zip(&record_filters) {
-            let code = record_code::program(rings, record, filter.as_ref());
+        for ((scope, record), filter) in records.iter().zip(&record_filters) {
+            let code = record_code::program(rings, chosen.code(), *scope, record, filter.as_ref());
             links.push(attach(&record.name, code, AttachPoint::Tracepoint(record.number))?);
+        }
+        for probe in &selection.user {
+            links.extend(user_probe::attach(rings, chosen.code(), probe, types)?);
+        }
+        for probe in &selection.timers {
+            links.extend(timer_probe::attach(rings, chosen.code(), probe, types)?);
         }
         let attach_function =
             |function: &FunctionType| function_probe::attach(rings, chosen.code(), function);

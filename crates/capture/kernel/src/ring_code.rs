@@ -126,6 +126,11 @@ impl RingCode<'_> {
         code.store(Size::Bits64, TIME_SLOT, R0);
     }
 
+    /// Replaces the event's id by the low bytes of a register.
+    pub(crate) fn set_id(code: &mut Assembler, id: Register) {
+        code.store(Size::Bits16, Address(EVENT, 0), id);
+    }
+
     /// Sets `R0` to the current time, or to the ring's last time if that is later: the clock that
     /// can be read in any interrupt may go back by some nanoseconds.
     fn time(&self, code: &mut Assembler) {
@@ -390,6 +395,39 @@ impl FieldWriter {
         code.set(is_read);
         code.alu(Alu::Add, EVENT, R1);
         code.alu(Alu::Add, POSITION, R1);
+    }
+
+    /// Writes the addresses of a stack with their number before them, at most `count_max`. `context`
+    /// holds the context that the kernel passes to the program, and `flags` are those of the helper.
+    /// A stack that the kernel does not know is empty.
+    pub(crate) fn stack(
+        &mut self,
+        code: &mut Assembler,
+        count_max: usize,
+        context: Register,
+        flags: u64,
+    ) {
+        let (size_max, is_known, is_bounded) = (8 * count_max, code.label(), code.label());
+        let count = Address(EVENT, self.offset as i16);
+        self.offset += 4;
+        code.copy(R1, context);
+        code.copy(R2, EVENT);
+        code.alu_number(Alu::Add, R2, self.offset as i32);
+        code.number(R3, size_max as u64);
+        code.number(R4, flags);
+        code.call(Helper::GetStack);
+        code.jump_if_number(If::GreaterSigned, R0, 0, is_known);
+        code.number(R0, 0);
+        code.set(is_known);
+        // Older verifiers do not know the helper's maximum.
+        code.jump_if_number(If::LessOrEqual, R0, size_max as i32, is_bounded);
+        code.number(R0, 0);
+        code.set(is_bounded);
+        code.copy(R1, R0);
+        code.alu_number(Alu::ShiftRight, R1, 3);
+        code.store(Size::Bits32, count, R1);
+        code.alu(Alu::Add, EVENT, R0);
+        code.alu(Alu::Add, POSITION, R0);
     }
 
     /// Writes an array of `size` bytes, from the kernel's address in `R3`. An array that cannot be

@@ -108,9 +108,19 @@ pub(crate) struct ExitCode<'c> {
     pub(crate) filters: &'c [Option<FilterCode>],
 }
 
+/// Maximum number of calls that one program records. The jumps of larger programs would be too long
+/// for their instructions.
+const CALLS_MAX: usize = 64;
+
 impl ExitCode<'_> {
-    /// Returns the program. In it, `R6` holds the saved registers.
-    pub(crate) fn program(&self) -> Assembler {
+    /// Returns the programs, each of which records a part of the calls.
+    pub(crate) fn programs(&self) -> Vec<Assembler> {
+        let parts = self.calls.chunks(CALLS_MAX).zip(self.filters.chunks(CALLS_MAX));
+        parts.map(|(calls, filters)| ExitCode { calls, filters, ..*self }.program()).collect()
+    }
+
+    /// Returns the program for all calls. In it, `R6` holds the saved registers.
+    fn program(&self) -> Assembler {
         let mut program = EventCode::new(self.rings);
         let (code, end) = (&mut program.code, program.end);
         code.copy(R6, R1);
@@ -121,14 +131,18 @@ impl ExitCode<'_> {
         code.call(Helper::GetCurrentTaskBtf);
         code.load(Size::Bits32, R1, Address(R0, self.places.status));
         code.jump_if_number(If::AnyBit, R1, IS_COMPAT, end);
-        self.load_begin(code);
         code.load(Size::Bits64, R2, Address(R6, self.places.number));
+        let take_begin = code.label();
         let labels: Vec<Label> = self.calls.iter().map(|_| code.label()).collect();
         let numbers: Vec<(u32, Label)> =
             self.calls.iter().map(|call| call.number).zip(labels.iter().copied()).collect();
         dispatch(code, &numbers, end);
         for ((call, filter), label) in self.calls.iter().zip(self.filters).zip(labels) {
             program.code.set(label);
+            program.code.load(Size::Bits64, R1, PROCESS);
+            program.code.number(R2, call.number.into());
+            program.code.call_local(take_begin);
+            program.code.store(Size::Bits64, BEGIN, R0);
             let uses_duration = filter.as_ref().is_some_and(|filter| filter.uses("duration"));
             if uses_duration {
                 // The event has the duration that has passed the filter.
@@ -145,23 +159,29 @@ impl ExitCode<'_> {
             });
             program.code.jump(end);
         }
-        program.finish()
+        let mut code = program.finish();
+        self.define_take_begin(&mut code, take_begin);
+        code
     }
 
-    /// Stores the begin time of the thread's call in its slot, or 0 if the time is that of another
-    /// thread, or of another call that did not return.
-    fn load_begin(&self, code: &mut Assembler) {
+    /// Defines a function that returns the time at which a thread's call began, and clears it. `R1`
+    /// is the process and the thread, `R2` the number of the call. The result is 0 if the stored
+    /// time is that of another thread, or of another call that did not return. Only a program that
+    /// records the call may take its time, as other programs run at the exit of the call, too.
+    fn define_take_begin(&self, code: &mut Assembler, function: Label) {
         let is_other = code.label();
-        code.store_number(Size::Bits64, BEGIN, 0);
-        code.load(Size::Bits64, R3, Address(R6, self.places.number));
+        code.set(function);
+        code.store(Size::Bits64, PROCESS, R1);
+        code.copy(R3, R2);
         thread_entry(code, self.begin_times, R2);
         call_identity(code, R3);
+        code.number(R0, 0);
         code.load(Size::Bits64, R3, Address(R2, 0));
         code.jump_if(If::NotEqual, R1, R3, is_other);
-        code.load(Size::Bits64, R3, Address(R2, 8));
-        code.store(Size::Bits64, BEGIN, R3);
+        code.load(Size::Bits64, R0, Address(R2, 8));
         code.store_number(Size::Bits64, Address(R2, 8), 0);
         code.set(is_other);
+        code.exit();
     }
 }
 

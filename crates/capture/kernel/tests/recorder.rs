@@ -4,7 +4,10 @@
 mod events;
 
 use blkkin_filter::Filter;
-use blkkin_kernel::{Btf, ChosenProcesses, Error, Recorder, Selection, TraceFs, kernel_name};
+use blkkin_kernel::{
+    Btf, ChosenProcesses, Error, ProcessScope, Recorder, Selection, TraceFs, TracepointProbe,
+    kernel_name,
+};
 use blkkin_sys::testing::skip;
 use events::{Event, Value, drain};
 use std::collections::BTreeSet;
@@ -18,16 +21,17 @@ const UUID: [u8; 16] = *b"0123456789abcdef";
 
 /// Attaches a recorder; `None`, with a message, if this machine or user does not permit it.
 fn recorder(test: &str, calls: &[&str]) -> Option<(Recorder, ChosenProcesses)> {
-    recorder_of(test, calls, &[])
+    recorder_of(test, calls, &[], ProcessScope::All)
 }
 
-/// Attaches a recorder that also records tracepoints of all processes.
+/// Attaches a recorder that also records tracepoints.
 fn recorder_of(
     test: &str,
     calls: &[&str],
     tracepoints: &[(&str, &str)],
+    scope: ProcessScope,
 ) -> Option<(Recorder, ChosenProcesses)> {
-    recorder_with_filters(test, calls, tracepoints, &[])
+    recorder_with_filters(test, calls, tracepoints, scope, &[])
 }
 
 /// Attaches a recorder with filters of events, which are named.
@@ -35,13 +39,15 @@ fn recorder_with_filters(
     test: &str,
     calls: &[&str],
     tracepoints: &[(&str, &str)],
+    scope: ProcessScope,
     filters: &[(&str, &str)],
 ) -> Option<(Recorder, ChosenProcesses)> {
     let attach = || -> Result<_, Error> {
         let tracefs = TraceFs::open()?;
         let call = |name: &&str| Ok(tracefs.system_call(name)?.expect("a call of this kernel"));
         let tracepoint = |(group, event): &(&str, &str)| {
-            Ok(((*group).to_owned(), tracefs.format(group, event)?))
+            let (subsystem, format) = ((*group).to_owned(), tracefs.format(group, event)?);
+            Ok(TracepointProbe { subsystem, format, scope })
         };
         let selection = Selection {
             calls: calls.iter().map(call).collect::<Result<_, Error>>()?,
@@ -202,7 +208,8 @@ fn tracepoints_are_recorded_with_their_fields() {
         ("task", "task_rename"),
     ];
     let test = "tracepoints_are_recorded_with_their_fields";
-    let Some((mut recorder, _chosen)) = recorder_of(test, &[], &TRACEPOINTS) else { return };
+    let all = ProcessScope::All;
+    let Some((mut recorder, _chosen)) = recorder_of(test, &[], &TRACEPOINTS, all) else { return };
     let mut child = Command::new("cat").arg("/dev/null").spawn().expect("cat");
     let pid = i64::from(child.id());
     child.wait().unwrap();
@@ -230,10 +237,8 @@ fn filters_select_events() {
     let calls = ["openat", "write", "close"];
     let tracepoints = [("task", "task_rename")];
     let test = "filters_select_events";
-    let Some((mut recorder, chosen)) = recorder_with_filters(test, &calls, &tracepoints, &FILTERS)
-    else {
-        return;
-    };
+    let attached = recorder_with_filters(test, &calls, &tracepoints, ProcessScope::All, &FILTERS);
+    let Some((mut recorder, chosen)) = attached else { return };
     let folder = std::env::temp_dir().join(format!("blkkin-filters-{}", std::process::id()));
     fs::create_dir_all(folder.join("y")).unwrap();
     chosen.follow(std::process::id());
@@ -290,4 +295,29 @@ fn filters_that_cannot_run_are_refused() {
     }
     let error = attach("syscall:read", "ret > 0").expect_err("it is not recorded");
     assert!(matches!(&error, Error::FilterWithoutEvent(event) if event == "syscall:read"));
+}
+
+/// Tracepoints are recorded for the chosen processes only, if they are selected so.
+#[test]
+fn tracepoints_of_chosen_processes_are_recorded() {
+    let test = "tracepoints_of_chosen_processes_are_recorded";
+    let tracepoints = [("task", "task_rename")];
+    let attached = recorder_of(test, &[], &tracepoints, ProcessScope::Chosen);
+    let Some((mut recorder, chosen)) = attached else { return };
+    let mut other = Command::new("sh")
+        .args(["-c", "read line; exec head /dev/null"])
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .expect("sh");
+    chosen.follow(std::process::id());
+    Command::new("cat").arg("/dev/null").status().expect("cat");
+    drop(other.stdin.take());
+    other.wait().unwrap();
+    recorder.stop();
+    let events = drain(&mut recorder);
+    let has = |name: &str| {
+        let mut renames = events.iter().filter(|event| event.name == "task:task_rename");
+        renames.any(|event| event.text("newcomm") == name)
+    };
+    assert!(has("cat") && !has("head"), "{events:?}");
 }

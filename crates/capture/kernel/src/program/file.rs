@@ -71,6 +71,11 @@ impl UserProgram {
         self.files().functions(pattern).map_err(|kind| self.error(kind))
     }
 
+    /// Returns the offset in the file of the code at an address, as in the table of symbols.
+    pub fn code_offset(&self, address: u64) -> Option<u64> {
+        self.elf.code_offset(address)
+    }
+
     /// Returns the USDT probes in the order of their notes. A probe with several locations has an
     /// entry for each of them.
     pub fn usdt(&self) -> Result<Vec<UsdtProbe>, ProgramError> {

@@ -3,6 +3,12 @@
 use super::demangle::Demangled;
 use blkkin_filter::Glob;
 
+/// Returns a function that tells if a pair of names matches two patterns.
+pub(crate) fn matches_pattern(first: &str, second: &str) -> impl Fn(&str, &str) -> bool {
+    let (first, second) = (Pattern::new(first), Pattern::new(second));
+    move |one, other| first.is_match(one.as_bytes()) && second.is_match(other.as_bytes())
+}
+
 /// Pattern of names of functions.
 #[derive(Debug)]
 pub(super) enum Pattern<'p> {

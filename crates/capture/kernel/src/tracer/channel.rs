@@ -35,7 +35,7 @@ pub(super) struct Channel {
 struct Attached {
     group: Group,
     _chosen: ChosenProcesses,
-    _probes: Probes,
+    probes: Probes,
 }
 
 impl Channel {
@@ -92,22 +92,53 @@ impl Channel {
         let mut unavailable: Vec<String> =
             unmatched.map(|text| format!("`{text}`: this kernel has no such event")).collect();
         let mut wanted = plan.groups;
-        self.attached.retain(|attached| keep(&mut wanted, &attached.group));
+        let detached = self.attached.extract_if(.., |one| !keep(&mut wanted, &one.group));
+        let missed: u64 = detached.map(|attached| attached.probes.missed()).sum();
+        if missed > 0 {
+            unavailable.push(format!(
+                "{missed} events: the kernel did not run their probes inside of other probes"
+            ));
+        }
         for group in wanted.into_iter().filter(|group| !group.names.is_empty()) {
-            let Selected { selection, unavailable: missing } =
-                machine.select(&group, self.uuid, self.stream);
-            unavailable.extend(missing);
-            let attached = choose(&group.processes, ignored).and_then(|(chosen, missing)| {
-                unavailable.extend(missing);
-                let probes = Probes::attach(&selection, &chosen, &machine.btf, &self.rings, types)?;
-                Ok(Attached { group: group.clone(), _chosen: chosen, _probes: probes })
-            });
-            match attached {
-                Ok(attached) => self.attached.push(attached),
-                Err(error) => unavailable.push(format!("{}: {error}", group.names.join(", "))),
+            let attached = self.attach(machine, types, ignored, &group, &mut unavailable);
+            let Err(error) = attached else { continue };
+            if group.names.len() == 1 {
+                unavailable.push(format!("`{}`: {error}", group.names[0]));
+                continue;
+            }
+            // Each on its own, so that one that fails does not keep the others from being recorded.
+            for name in &group.names {
+                let single = Group { names: vec![name.clone()], ..group.clone() };
+                if let Err(error) = self.attach(machine, types, ignored, &single, &mut unavailable)
+                {
+                    unavailable.push(format!("`{name}`: {error}"));
+                }
             }
         }
         unavailable
+    }
+
+    /// Attaches the probes of a group. Adds the reasons why some of them cannot be attached.
+    fn attach(
+        &mut self,
+        machine: &Machine,
+        types: &mut EventTypes,
+        ignored: &[u32],
+        group: &Group,
+        unavailable: &mut Vec<String>,
+    ) -> Result<(), Error> {
+        let Selected { selection, unavailable: mut missing } =
+            machine.select(group, self.uuid, self.stream);
+        if missing.len() == group.names.len() {
+            unavailable.append(&mut missing);
+            return Ok(());
+        }
+        let (chosen, unchosen) = choose(&group.processes, ignored)?;
+        let probes = Probes::attach(&selection, &chosen, &machine.btf, &self.rings, types)?;
+        self.attached.push(Attached { group: group.clone(), _chosen: chosen, probes });
+        unavailable.append(&mut missing);
+        unavailable.extend(unchosen);
+        Ok(())
     }
 }
 

@@ -1,14 +1,23 @@
 //! Events that the kernel of this machine has, and the selections that record them.
 
-use super::plan::Group;
+use super::plan::{self, Group};
 use crate::btf::Btf;
 use crate::error::Error;
-use crate::recorder::Selection;
+use crate::function_probe::ProcessScope;
+use crate::function_probe::{FunctionPoint, FunctionProbe};
+use crate::probe::{KernelHook, Probe, ProbeError};
+use crate::recorder::{Selection, TracepointProbe};
+use crate::timer_probe::TimerProbe;
 use crate::tracefs::{SystemCall, TraceFs};
+use crate::user_probe::UserProbe;
+use blkkin_filter::Filter;
 
+const PROCESS: &str = "process:";
 /// Names of the moments in the life of processes.
 const PROCESS_NAMES: [&str; 3] = ["process:fork", "process:exec", "process:exit"];
 const CALL: &str = "syscall:";
+/// The processes of each group are chosen.
+const SCOPE: ProcessScope = ProcessScope::Chosen;
 
 /// Lists and types of this kernel.
 #[derive(Debug)]
@@ -43,9 +52,24 @@ impl Machine {
     pub(super) fn select(&self, group: &Group, uuid: [u8; 16], stream: u32) -> Selected {
         let mut selection = Selection { uuid, stream, ..Selection::default() };
         let mut unavailable = Vec::new();
+        let filter = group.filter.as_deref().map(Filter::parse_for_recording).transpose();
+        let filter = filter.unwrap_or_else(|error| {
+            unavailable.push(format!("the filter: {error}"));
+            None
+        });
         for name in &group.names {
-            if let Err(reason) = self.add(name, &mut selection) {
-                unavailable.push(format!("`{name}`: {reason}"));
+            let added = match &filter {
+                Some(_) if plan::is_explicit(name) || name.starts_with(PROCESS) => {
+                    Err("events of this kind cannot have a filter".to_owned())
+                }
+                _ => self.add(name, &mut selection),
+            };
+            match (added, &filter) {
+                (Ok(()), Some(filter)) => {
+                    selection.filters.insert(name.clone(), filter.clone());
+                }
+                (Ok(()), None) => {}
+                (Err(reason), _) => unavailable.push(format!("`{name}`: {reason}")),
             }
         }
         Selected { selection, unavailable }
@@ -61,9 +85,48 @@ impl Machine {
             to.calls.push(found.ok_or("this kernel has no such system call")?.clone());
             return Ok(());
         }
+        if let Some(probe) = explicit(name)? {
+            return self.add_probe(&probe, to).map_err(|error| error.to_string());
+        }
         let (subsystem, event) = name.split_once(':').ok_or("not the name of an event")?;
         let format = self.tracefs.format(subsystem, event).map_err(|error| error.to_string())?;
-        to.tracepoints.push((subsystem.to_owned(), format));
+        let subsystem = subsystem.to_owned();
+        to.tracepoints.push(TracepointProbe { subsystem, format, scope: SCOPE });
         Ok(())
     }
+
+    /// Adds a probe that is in no list of events.
+    fn add_probe(&self, probe: &Probe, to: &mut Selection) -> Result<(), Error> {
+        let point = match probe {
+            Probe::RawTracepoint { name } => FunctionPoint::RawTracepoint(name.clone()),
+            Probe::KernelFunction { hook, function, offset } => {
+                let (function, offset) = (function.clone(), *offset);
+                match hook {
+                    KernelHook::Kprobe => FunctionPoint::Kprobe { function, offset },
+                    KernelHook::Kretprobe => FunctionPoint::Kretprobe(function),
+                    KernelHook::Fentry => FunctionPoint::Entry(function),
+                    KernelHook::Fexit => FunctionPoint::Exit(function),
+                }
+            }
+            Probe::Timer(rate) => {
+                to.timers.push(TimerProbe { rate: *rate, scope: SCOPE });
+                return Ok(());
+            }
+            _ => {
+                to.user.push(UserProbe::find(probe, SCOPE)?);
+                return Ok(());
+            }
+        };
+        let points = point.matches(&self.btf, &self.tracefs)?.into_iter();
+        to.functions.extend(points.map(|point| FunctionProbe { point, scope: SCOPE }));
+        Ok(())
+    }
+}
+
+/// Parses a probe that is in no list of events; `None` for other events.
+fn explicit(name: &str) -> Result<Option<Probe>, String> {
+    if !plan::is_explicit(name) {
+        return Ok(None);
+    }
+    name.parse().map(Some).map_err(|error: ProbeError| error.to_string())
 }

@@ -135,10 +135,15 @@ fn pattern(text: &str) -> Pattern {
     Pattern::new(text.strip_prefix(TRACEPOINT).unwrap_or(text))
 }
 
+/// Returns true for the text of a probe that no list of events has.
+pub(super) fn is_explicit(text: &str) -> bool {
+    EXPLICIT.iter().any(|kind| text.starts_with(kind))
+}
+
 /// Returns the events that a user's text selects, or the text itself if it is a probe that no list
 /// has.
 fn matching(text: &str, events: &[String]) -> Vec<String> {
-    if EXPLICIT.iter().any(|kind| text.starts_with(kind)) {
+    if is_explicit(text) {
         return vec![text.to_owned()];
     }
     let text = text.strip_prefix(TRACEPOINT).unwrap_or(text);

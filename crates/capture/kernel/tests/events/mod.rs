@@ -42,6 +42,17 @@ fn take<const N: usize>(bytes: &mut &[u8]) -> [u8; N] {
     *first
 }
 
+/// Returns the bytes of an array.
+fn elements(of: Scalar, count: usize, bytes: &mut &[u8]) -> Vec<u8> {
+    let size = match of {
+        Scalar::Unsigned { width, .. } | Scalar::Signed { width, .. } => width.bytes() * count,
+        other => panic!("{other:?}"),
+    };
+    let (value, rest) = bytes.split_at(size);
+    *bytes = rest;
+    value.to_vec()
+}
+
 fn decode(types: &[EventType], mut bytes: &[u8], events: &mut Vec<Event>) {
     let mut last = 0;
     while !bytes.is_empty() {
@@ -75,15 +86,11 @@ fn decode(types: &[EventType], mut bytes: &[u8], events: &mut Vec<Event>) {
                     Value::Bytes(value.to_vec())
                 }
                 FieldKind::Array { of, count } => {
-                    let size = match of {
-                        Scalar::Unsigned { width, .. } | Scalar::Signed { width, .. } => {
-                            width.bytes() * count as usize
-                        }
-                        other => panic!("{other:?}"),
-                    };
-                    let (value, rest) = bytes.split_at(size);
-                    bytes = rest;
-                    Value::Bytes(value.to_vec())
+                    Value::Bytes(elements(of, count as usize, &mut bytes))
+                }
+                FieldKind::Sequence { of } => {
+                    let count = u32::from_le_bytes(take(&mut bytes)) as usize;
+                    Value::Bytes(elements(of, count, &mut bytes))
                 }
                 ref other => panic!("{other:?}"),
             };

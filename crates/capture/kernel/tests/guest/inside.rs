@@ -5,7 +5,7 @@ use crate::events::{Event, Value, drain};
 use blkkin_control::FieldKind;
 use blkkin_kernel::{
     Btf, ChosenProcesses, Error, FunctionPoint, FunctionProbe, ProcessScope, Recorder, Selection,
-    SystemCall, TraceFs,
+    SystemCall, TraceFs, TracepointProbe,
 };
 use blkkin_sys::bpf::program_ids;
 use blkkin_sys::testing::own_test;
@@ -94,7 +94,11 @@ fn attach(points: &[FunctionPoint], calls: Vec<SystemCall>) -> Result<Attached, 
         |point: &FunctionPoint| FunctionProbe { point: point.clone(), scope: ProcessScope::Chosen };
     let selection = Selection {
         calls,
-        tracepoints: vec![("task".to_owned(), TraceFs::open()?.format("task", "task_rename")?)],
+        tracepoints: vec![TracepointProbe {
+            subsystem: "task".to_owned(),
+            format: TraceFs::open()?.format("task", "task_rename")?,
+            scope: ProcessScope::All,
+        }],
         functions: points.iter().map(probe).collect(),
         uuid: [7; 16],
         process_events: [true; 3],
