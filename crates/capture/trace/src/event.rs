@@ -314,8 +314,9 @@ fn channels_in(mut channels: u32) -> impl Iterator<Item = usize> {
 /// The fields are the arguments: integers, `bool` and enumerations by value, floats as the integer
 /// with the same bits, strings as the address of bytes with a NUL at the end, arrays as the address
 /// of the first element. Slices are two arguments, the address of the first element and the number
-/// of elements: `buf(arg2, arg3)`. The first twelve arguments are passed. Strings are shortened as
-/// in a ring if the event exceeds 4 KiB.
+/// of elements: `buf(arg2, arg3)`. The first twelve arguments are passed. If the event exceeds
+/// 4 KiB, strings are shortened as in a ring, and all arguments are 0 if arrays and slices alone
+/// are too large.
 ///
 /// `bpftrace` and other tools that use BCC attach to only one of several `event!` with the same
 /// name, as the semaphores of the others remain 0.

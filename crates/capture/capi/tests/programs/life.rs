@@ -8,7 +8,7 @@ mod bpftrace;
 mod support;
 
 use super::*;
-use blkkin_kernel::program::{UsdtArgument, UserProgram};
+use blkkin_kernel::{UsdtArgument, UserProgram};
 use blkkin_sys::testing::Stopped;
 use blkkin_trace::Level;
 use blkkin_trace::control::current_span::{CurrentSpan, SlotOffset};

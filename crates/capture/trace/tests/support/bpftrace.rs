@@ -1,7 +1,7 @@
 //! The real `bpftrace`, attached to USDT probes of running programs, and the semaphores of these
 //! programs.
 
-use blkkin_kernel::program::{UsdtProbe, UserProgram};
+use blkkin_kernel::{UsdtProbe, UserProgram};
 use blkkin_sys::testing::{is_installed, skip};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
