@@ -735,7 +735,7 @@ fn bpftrace_prints_events_in_c() {
         ("my.app:quoted name", r#"printf("quoted %d\n", arg0);"#),
         (
             "osd:arrays",
-            r#"printf("arrays %d %d %d %s %d\n", arg0, *(int32 *)(arg1 + 8), arg3, str(arg4, 4), arg5);"#,
+            r#"printf("arrays %d %d %d %d %d\n", arg0, *(int32 *)(arg1 + 8), arg3, *(uint8 *)(arg4 + 1), arg5);"#,
         ),
         ("osd:many", r#"printf("many %d %d %d %d %d %d\n", arg0, arg1, arg2, arg3, arg4, arg5);"#),
         ("osd:none", r#"printf("none\n");"#),
@@ -762,7 +762,7 @@ fn bpftrace_prints_events_in_c() {
         };
         let expected = |number: i32| {
             [
-                "arrays 7 3 2 /dev 3".to_owned(),
+                "arrays 7 3 2 100 3".to_owned(),
                 "many -8 8 -16 16 -32 32".to_owned(),
                 "none".to_owned(),
                 "quoted 1".to_owned(),
@@ -806,13 +806,13 @@ fn bpftrace_prints_texts_of_inline_functions() {
     let names = ["osd:text", "osd:typed"];
     let shown = path.display();
     let script = format!(
-        r#"usdt:{shown}:osd:text {{ printf("text %s %s %d\n", str(arg0), str(arg1, 4), arg2); }}
+        r#"usdt:{shown}:osd:text {{ printf("text %s %d %d %d\n", str(arg0), *(uint8 *)(arg1 + 254), *(uint8 *)(arg1 + 255), arg2); }}
            usdt:{shown}:osd:typed {{ printf("typed %d\n", arg0); }}"#
     );
     let Some(bpftrace) = Bpftrace::attach(test, &script, pid, path, &names) else { return };
     assert_eq!(running.step(), "1");
     let lines = bpftrace.end_after(4);
-    assert_eq!(lines, ["text /de xxx 255", "typed -2", "typed 1", "typed 3"]);
+    assert_eq!(lines, ["text /de 120 0 255", "typed -2", "typed 1", "typed 3"]);
     assert_eq!(names.map(|name| semaphore(pid, path, name)), [0; 2]);
     assert_eq!(running.step(), "1");
     running.end();
