@@ -694,6 +694,9 @@ fn events_have_notes_of_probes() {
                 }
                 assert!(output.status.success(), "{command:?}: {errors}");
                 check_notes(&program, &format!("{command:?}"));
+                run(command.arg("-DBLKKIN_NO_USDT"));
+                let program = UserProgram::open(&program).expect("a program");
+                assert_eq!(program.usdt().expect("probes"), [], "BLKKIN_NO_USDT");
             }
         }
     }

@@ -13,6 +13,11 @@ use std::time::{Duration, Instant};
 /// Maximum time that bpftrace may take to attach, and an event to arrive.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// Actions of timers before and after the probes. bpftrace attaches in the order of the script or in
+/// the opposite order, so all probes are attached once both timers have printed a line. A semaphore
+/// says less: the kernel increments it before bpftrace has set the probe's action.
+const READY: [&str; 2] = ["ready: first", "ready: last"];
+
 /// A running `bpftrace`.
 pub(crate) struct Bpftrace {
     child: Child,
@@ -38,8 +43,11 @@ impl Bpftrace {
             skip(test, "bpftrace needs root");
             return None;
         }
+        let [first, last] =
+            READY.map(|line| format!("interval:ms:100 {{ printf(\"{line}\\n\"); }}"));
+        let script = format!("{first}\n{script}\n{last}");
         let mut command = Command::new("bpftrace");
-        command.args(["-B", "line", "-e", script]).stdin(Stdio::null()).stdout(Stdio::piped());
+        command.args(["-B", "line", "-e", &script]).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("to start bpftrace");
         let output = BufReader::new(child.stdout.take().expect("a pipe"));
         let (sender, lines) = mpsc::channel();
@@ -49,13 +57,15 @@ impl Bpftrace {
             let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("Attaching "));
             lines.map_while(|line| sender.send(line).ok()).for_each(drop);
         });
-        let mut bpftrace = Bpftrace { child, lines };
-        let start = Instant::now();
-        while names.iter().any(|name| semaphore(pid, program, name) == 0) {
-            let status = bpftrace.child.try_wait().expect("a child");
-            assert!(status.is_none(), "bpftrace does not attach: {status:?}\n{script}");
-            assert!(start.elapsed() < PATIENCE, "bpftrace does not attach\n{script}");
-            std::thread::sleep(Duration::from_millis(50));
+        let bpftrace = Bpftrace { child, lines };
+        let mut missing = READY.to_vec();
+        while !missing.is_empty() {
+            let line = bpftrace.lines.recv_timeout(PATIENCE);
+            let line = line.unwrap_or_else(|_| panic!("bpftrace does not attach\n{script}"));
+            missing.retain(|expected| *expected != line);
+        }
+        for name in names {
+            assert_ne!(semaphore(pid, program, name), 0, "{name}");
         }
         Some(bpftrace)
     }
@@ -63,17 +73,17 @@ impl Bpftrace {
     /// Waits for `count` lines, ends bpftrace, and returns all lines in alphabetical order, because
     /// bpftrace prints events of several processors in any order.
     pub(crate) fn end_after(mut self, count: usize) -> Vec<String> {
+        let is_event = |line: &String| !READY.contains(&line.as_str());
         let mut lines = Vec::new();
+        let start = Instant::now();
         while lines.len() < count {
-            match self.lines.recv_timeout(PATIENCE) {
-                Ok(line) => lines.push(line),
-                Err(_) => panic!("{count} lines from bpftrace, not {lines:?}"),
-            }
+            assert!(start.elapsed() < PATIENCE, "{count} lines from bpftrace, not {lines:?}");
+            lines.extend(self.lines.recv_timeout(PATIENCE).ok().filter(is_event));
         }
         let interrupt = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
         assert!(interrupt.expect("to start kill").success());
         self.child.wait().expect("a child");
-        lines.extend(self.lines.iter());
+        lines.extend(self.lines.iter().filter(is_event));
         lines.sort();
         lines
     }
