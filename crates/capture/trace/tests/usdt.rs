@@ -14,7 +14,7 @@ use blkkin_ring::Clock;
 use blkkin_sys::testing::{is_installed, own_test, skip};
 use blkkin_trace::registry::{self, Levels};
 use blkkin_trace::{Level, event, event_enum};
-use bpftrace::{Bpftrace, probes, semaphore};
+use bpftrace::{Bpftrace, probes, wait_for_zero};
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -135,13 +135,6 @@ impl Program {
         let names: Vec<&str> = probes.iter().map(|(name, _)| *name).collect();
         Bpftrace::attach(test, &script.join("\n"), self.child.id(), &self.path, &names)
     }
-
-    #[track_caller]
-    fn has_no_tracer(&self, names: &[&str]) {
-        for name in names {
-            assert_eq!(semaphore(self.child.id(), &self.path, name), 0, "{name}");
-        }
-    }
 }
 
 impl Drop for Program {
@@ -251,7 +244,7 @@ fn bpftrace_prints_events_that_nobody_records() {
             "write 4 rb.4 1099511627776 200 1 -7",
         ],
     );
-    program.has_no_tracer(&all.map(|(name, _)| name));
+    wait_for_zero(program.child.id(), &program.path, &all.map(|(name, _)| name));
     assert_eq!(program.step(), "evaluated 3, recorded 0");
 }
 
@@ -270,6 +263,6 @@ fn recorded_events_fire_too() {
     assert_eq!(program.step(), "evaluated 2, recorded 16");
     let lines = bpftrace.end_after(5);
     assert_eq!(lines, ["generic -1", "generic 1", "twice -2", "twice 2", "write 2"]);
-    program.has_no_tracer(&all.map(|(name, _)| name));
+    wait_for_zero(program.child.id(), &program.path, &all.map(|(name, _)| name));
     assert_eq!(program.step(), "evaluated 3, recorded 24");
 }

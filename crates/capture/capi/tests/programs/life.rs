@@ -13,7 +13,7 @@ use blkkin_sys::testing::Stopped;
 use blkkin_trace::Level;
 use blkkin_trace::control::current_span::{CurrentSpan, SlotOffset};
 use blkkin_trace::control::{Context, FromApplication, ToApplication};
-use bpftrace::{Bpftrace, semaphore};
+use bpftrace::{Bpftrace, wait_for_zero};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::Duration;
@@ -775,7 +775,7 @@ fn bpftrace_prints_events_in_c() {
         let Some(first) = attach() else { return };
         assert_eq!(running.step(), "1", "no agent records the events");
         assert_eq!(first.end_after(5), expected(1), "{standard}");
-        assert_eq!(names.map(|name| semaphore(pid, path, name)), [0; 5]);
+        wait_for_zero(pid, path, &names);
         assert_eq!(running.step(), "1", "arguments are not evaluated without a tracer");
 
         let mut program = daemon.program();
@@ -785,6 +785,7 @@ fn bpftrace_prints_events_in_c() {
         let Some(second) = attach() else { return };
         assert_eq!(running.step(), "2");
         assert_eq!(second.end_after(5), expected(2), "{standard}");
+        wait_for_zero(pid, path, &names);
         let recorded = ["osd:none", "osd:write", "osd:many", "osd:arrays"];
         assert_eq!(program.names(0), recorded, "{standard}");
         assert_eq!(running.step(), "3");
@@ -816,7 +817,7 @@ fn bpftrace_prints_texts_of_inline_functions() {
     assert_eq!(running.step(), "1");
     let lines = bpftrace.end_after(4);
     assert_eq!(lines, ["text /de 120 0 255", "typed -2", "typed 1", "typed 3"]);
-    assert_eq!(names.map(|name| semaphore(pid, path, name)), [0; 2]);
+    wait_for_zero(pid, path, &names);
     assert_eq!(running.step(), "1");
     running.end();
 }

@@ -96,6 +96,17 @@ impl Drop for Bpftrace {
     }
 }
 
+/// Waits until the semaphores of probes are 0. The kernel decrements them soon after the end of
+/// bpftrace, not always before.
+#[track_caller]
+pub(crate) fn wait_for_zero(pid: u32, program: &Path, names: &[&str]) {
+    let start = Instant::now();
+    while let Some(name) = names.iter().find(|name| semaphore(pid, program, name) != 0) {
+        assert!(start.elapsed() < PATIENCE, "the semaphore of {name} remains");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// Returns the locations of a probe `PROVIDER:NAME`.
 pub(crate) fn probes(program: &Path, name: &str) -> Vec<UsdtProbe> {
     let probes = UserProgram::open(program).expect("a program").usdt().expect("probes");
