@@ -201,6 +201,8 @@ fn notes_are_what_readelf_expects() {
 /// evaluated while bpftrace is attached, and not afterwards.
 #[test]
 fn bpftrace_prints_events_that_nobody_records() {
+    // bpftrace traces all processes of the program.
+    let _alone = alone();
     let test = "bpftrace_prints_events_that_nobody_records";
     let mut program = Program::start(false);
     assert_eq!(program.step(), "evaluated 0, recorded 0");
@@ -252,6 +254,7 @@ fn bpftrace_prints_events_that_nobody_records() {
 /// generic function, fires at each of them.
 #[test]
 fn recorded_events_fire_too() {
+    let _alone = alone();
     let mut program = Program::start(true);
     assert_eq!(program.step(), "evaluated 1, recorded 8");
     let all = [
