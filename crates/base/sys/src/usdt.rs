@@ -7,7 +7,7 @@
 //! .note.stapsdt           note of the probe: addresses of the nop and of the semaphore, then
 //!                         "PROVIDER" NUL "NAME" NUL "4@0(%rdi) -8@8(%rdi)" NUL
 //! .stapsdt.base           one byte, whose address is in each note
-//! .probes                 semaphores: 2 bytes, which the kernel increments for each attached tracer
+//! .probes                 semaphores: 2 bytes, which the kernel increments for each tracer
 //! ```
 //!
 //! The text has the same form wherever the compiler places the probe, because the arguments are
