@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Lines of two timers, before and after the probes of a script. bpftrace attaches in the order of
 /// the script or in the opposite order, so all probes are attached once both timers have printed a
-/// line. A semaphore says less: the kernel increments it before bpftrace has set the probe's action.
+/// line. A semaphore says less: the kernel increments it before bpftrace has set the action.
 const READY: [&str; 2] = ["ready: first", "ready: last"];
 
 /// A running `bpftrace`.
