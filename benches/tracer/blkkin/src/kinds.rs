@@ -26,12 +26,14 @@ static UNSAMPLED: LazyLock<[Annotation; 4]> = LazyLock::new(|| {
     annotations(&nobody)
 });
 
-const KINDS: [Kind; 5] = [
+const KINDS: [Kind; 7] = [
     Kind { name: "one", record: one, idle: numbers, events: 1 },
     Kind { name: "annotation", record: annotation, idle: over_annotations, events: 1 },
     Kind { name: "blkin-span", record: child_span, idle: over_annotations, events: 2 },
     Kind { name: "span", record: span, idle: over_annotations, events: 1 },
     Kind { name: "unsampled-span", record: unsampled_span, idle: over_annotations, events: 0 },
+    Kind { name: "enter", record: enter, idle: over_annotations, events: 0 },
+    Kind { name: "unsampled-enter", record: unsampled_enter, idle: over_annotations, events: 0 },
 ];
 
 fn main() -> ExitCode {
@@ -85,6 +87,15 @@ fn span(work: &Work) {
 
 fn unsampled_span(work: &Work) {
     each(&UNSAMPLED, work, |one| one.trace.child(one.trace.name()).span().end());
+}
+
+/// Enters and exits spans, which become the thread's current span.
+fn enter(work: &Work) {
+    each(&ANNOTATIONS, work, |one| drop(one.trace.enter()));
+}
+
+fn unsampled_enter(work: &Work) {
+    each(&UNSAMPLED, work, |one| drop(one.trace.enter()));
 }
 
 fn over_annotations(work: &Work) {

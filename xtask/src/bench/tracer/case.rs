@@ -49,7 +49,7 @@ const fn aside(name: &'static str, title: &'static str, events: u64) -> Kind {
     Kind { name, title, events, what: KindRole::Additional }
 }
 
-const KINDS: [Kind; 10] = [
+const KINDS: [Kind; 12] = [
     floor("time", "reading the time"),
     floor("16-bytes", "… and copying 16 bytes"),
     floor("75-bytes", "… and copying 75 bytes"),
@@ -59,6 +59,8 @@ const KINDS: [Kind; 10] = [
     event("blkin-span", "child span, two annotations", 2),
     event("span", "child span that is one event", 1),
     aside("unsampled-span", "… of a request that is not followed", 0),
+    aside("enter", "enter and exit of a span", 0),
+    aside("unsampled-enter", "… of a request that is not followed", 0),
     aside("tracing-span", "span of the tracing crate, three fields", 1),
 ];
 

@@ -62,6 +62,8 @@ pub(super) fn of_loops(report: &mut Report, candidates: &[Candidate<'_>]) {
     add(goal(0.8, "disabled event"), RUST, off(one), None);
     add(goal(2.0, "disabled annotation, C"), C, off(annotation), None);
     add(goal(3.0, "span that is not followed"), RUST, Figure::of("unsampled-span"), None);
+    add(goal(15.0, "enter and exit of a span"), RUST, Figure::of("enter"), None);
+    add(goal(3.0, "… that is not followed"), RUST, Figure::of("unsampled-enter"), None);
 
     for (what, tracer, of) in [
         ("one integer", RUST, one),
