@@ -19,17 +19,20 @@
 mod arguments;
 mod kind;
 mod nearest;
+mod pattern;
+mod probe;
 mod programs;
 
-pub use arguments::{ArgumentRole, ListedArgument};
 pub use kind::ProbeKind;
+pub use probe::{ArgumentRole, ListedArgument, ListedProbe};
+
+use pattern::matcher;
 
 use crate::abilities;
 use crate::btf::Btf;
 use crate::inability::{Inability, InabilityKind};
 use crate::process_code;
 use crate::tracefs::TraceFs;
-use blkkin_filter::Glob;
 use std::cell::OnceCell;
 use std::fs;
 
@@ -45,25 +48,6 @@ pub struct Listing {
     btf: OnceCell<Result<Btf, Inability>>,
     functions: OnceCell<Vec<String>>,
     typed_functions: OnceCell<Result<(), Inability>>,
-}
-
-/// Probe in a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListedProbe {
-    /// Kind of the probe.
-    pub kind: ProbeKind,
-    /// Whole name, such as `syscall:openat`.
-    pub name: String,
-    /// For the function of a program: its demangled name, if the name is mangled.
-    pub demangled: Option<String>,
-    /// Arguments of a USDT probe. Those of other kinds are returned by [`Listing::arguments`].
-    usdt_arguments: Vec<ListedArgument>,
-}
-
-impl ListedProbe {
-    fn new(kind: ProbeKind, name: String) -> ListedProbe {
-        ListedProbe { kind, name, demangled: None, usdt_arguments: Vec::new() }
-    }
 }
 
 /// Result of a search.
@@ -230,16 +214,6 @@ fn profiles(pattern: &str) -> Vec<ListedProbe> {
             vec![ListedProbe::new(kind, form.to_owned())]
         }
         false => Vec::new(),
-    }
-}
-
-/// Returns a function that compares names with a pattern.
-fn matcher(pattern: &str) -> impl Fn(&str) -> bool {
-    let pieces: Vec<&str> = pattern.split('*').collect();
-    let (glob, exact) = (Glob::new(&pieces), pattern.to_owned());
-    move |name| match &glob {
-        Some(glob) => glob.matches(name.as_bytes()),
-        None => exact == name,
     }
 }
 

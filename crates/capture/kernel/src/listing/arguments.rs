@@ -1,40 +1,13 @@
 //! Arguments of probes, with types in C notation.
 
-use super::{ListedProbe, Listing, ProbeKind};
+use super::Listing;
+use super::kind::ProbeKind;
+use super::probe::{ArgumentRole, ListedArgument, ListedProbe};
 use crate::btf::Parameter;
 use crate::event_format::{FieldKind, FormatField};
 use crate::inability::Inability;
 use crate::process_code;
 use blkkin_control::{FieldKind as EventField, Width};
-
-/// Argument of a probe, or a value that is known at its end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListedArgument {
-    /// Name, such as `filename`.
-    pub name: String,
-    /// Type in C notation, such as `const char *`.
-    pub type_text: String,
-    /// Role of the value.
-    pub role: ArgumentRole,
-}
-
-/// Role of a value of a probe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ArgumentRole {
-    /// Passed to the probe.
-    Argument,
-    /// Result of a system call.
-    Result,
-    /// Time that a system call took, in nanoseconds.
-    Duration,
-}
-
-impl ListedArgument {
-    pub(super) fn new(name: impl Into<String>, type_text: impl Into<String>) -> ListedArgument {
-        let (name, type_text) = (name.into(), type_text.into());
-        ListedArgument { name, type_text, role: ArgumentRole::Argument }
-    }
-}
 
 impl Listing {
     /// Returns the arguments of a probe in their order. Kinds without described arguments have

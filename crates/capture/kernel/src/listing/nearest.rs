@@ -1,6 +1,7 @@
 //! Suggestions for patterns that match nothing.
 
-use super::{Listing, ProbeKind};
+use super::Listing;
+use super::kind::ProbeKind;
 use blkkin_filter::suggest;
 use std::collections::BTreeSet;
 

@@ -1,6 +1,8 @@
 //! Functions and USDT probes of programs, whose names begin with that of the program.
 
-use super::{ListedArgument, ListedProbe, ProbeKind, matcher};
+use super::kind::ProbeKind;
+use super::pattern::matcher;
+use super::probe::{ListedArgument, ListedProbe};
 use crate::inability::{Inability, InabilityKind};
 use crate::program::{ProgramError, ProgramErrorKind, UsdtArgument, UserProgram, resolve};
 use std::collections::BTreeMap;
@@ -70,8 +72,8 @@ fn usdt(program: &UserProgram, name: &str, pattern: &str) -> Result<Vec<ListedPr
     Ok(found.into_iter().map(probe).collect())
 }
 
-/// Returns the type of a USDT argument. Compilers record only its size and its sign; a pointer is an
-/// integer of 8 bytes.
+/// Returns the type of a USDT argument. Compilers record only its size and its sign; a pointer is
+/// an integer of 8 bytes.
 fn usdt_type(argument: &UsdtArgument) -> &'static str {
     match (argument.is_float, argument.is_signed, argument.size) {
         (true, _, 4) => "float",

@@ -2,12 +2,13 @@
 //! The features of the kernel are used for a moment each; `checks` does that, `show` prints.
 
 mod checks;
+mod feature;
 mod rights;
 mod show;
 
 use crate::conversation::print;
 use crate::exit::{Error, Exit};
-use checks::{Check, State};
+use feature::Feature;
 
 /// Say what this machine lacks for BlkKin, why, and what enables it
 ///
@@ -38,77 +39,6 @@ const DOCTOR_HELP: &str = "Exit status: 0 all that the features need is there, 1
     that this user does not have, 2 wrong usage. Without FEATURE, a missing agent is no failure: `blkkin agent` starts \
     one at any time.";
 
-/// Feature of BlkKin that needs something of the machine. Features with the names of probes are
-/// those kinds of probes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Feature {
-    /// The command `blkkin io`
-    Io,
-    /// `blkkin io --preload`, without rights
-    Preload,
-    /// Probes at system calls, syscall:NAME
-    Syscall,
-    /// Probes at tracepoints, SUBSYSTEM:EVENT
-    Tracepoint,
-    /// Probes at starts and ends of processes, process:NAME
-    Process,
-    /// Probes at raw tracepoints, raw:NAME
-    Raw,
-    /// Probes at kernel functions by breakpoints, kprobe:FUNCTION
-    Kprobe,
-    /// Probes at kernel functions with types, fentry:FUNCTION
-    Fentry,
-    /// Probes at functions of programs, uprobe:PROGRAM:SYMBOL
-    Uprobe,
-    /// Probes that programs contain, usdt:PROGRAM:PROVIDER:NAME
-    Usdt,
-    /// Clocks of the processors, profile:HZ
-    Profile,
-    /// The node's agent, for `blkkin session`, `event`, `status`
-    Agent,
-}
-
-impl Feature {
-    const ALL: [Feature; 12] = [
-        Feature::Io,
-        Feature::Preload,
-        Feature::Syscall,
-        Feature::Tracepoint,
-        Feature::Process,
-        Feature::Raw,
-        Feature::Kprobe,
-        Feature::Fentry,
-        Feature::Uprobe,
-        Feature::Usdt,
-        Feature::Profile,
-        Feature::Agent,
-    ];
-
-    /// Returns the word on the command line.
-    fn word(self) -> &'static str {
-        match self {
-            Feature::Io => "io",
-            Feature::Preload => "preload",
-            Feature::Syscall => "syscall",
-            Feature::Tracepoint => "tracepoint",
-            Feature::Process => "process",
-            Feature::Raw => "raw",
-            Feature::Kprobe => "kprobe",
-            Feature::Fentry => "fentry",
-            Feature::Uprobe => "uprobe",
-            Feature::Usdt => "usdt",
-            Feature::Profile => "profile",
-            Feature::Agent => "agent",
-        }
-    }
-
-    /// Returns true if all that this feature needs works.
-    fn works(self, checks: &[Check]) -> bool {
-        let mut needed = checks.iter().filter(|check| check.features.contains(&self));
-        needed.all(|check| check.state == State::Works)
-    }
-}
-
 pub(crate) fn run(args: &Args) -> Result<Exit, Error> {
     let wanted: Vec<Feature> = match args.features.is_empty() {
         true => Feature::ALL.into_iter().filter(|feature| *feature != Feature::Agent).collect(),
@@ -126,6 +56,6 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Error> {
         true => print(&format!("{}\n", show::to_json(&checks, &features, &wanted)))?,
         false => print(&show::text(&checks, &features))?,
     }
-    let is_well = wanted.iter().all(|feature| feature.works(&checks));
+    let is_well = wanted.iter().all(|feature| checks::work_for(&checks, *feature));
     Ok(if is_well { Exit::Ok } else { Exit::Failed })
 }

@@ -1,6 +1,6 @@
 //! The checks, in the order in which they are printed.
 
-use super::Feature::{
+use super::feature::Feature::{
     self, Agent, Fentry, Io, Kprobe, Preload, Process, Profile, Raw, Syscall, Tracepoint, Uprobe,
     Usdt,
 };
@@ -42,13 +42,13 @@ pub(super) struct Check {
     /// Name of the thing.
     pub(super) name: &'static str,
     pub(super) state: State,
-    /// What was found.
+    /// State that was found, or the reason why it does not work.
     pub(super) found: String,
     /// Features that need it.
     pub(super) features: &'static [Feature],
     /// The features as text.
     pub(super) purpose: &'static str,
-    /// What enables it: a command, or what to do.
+    /// Command or advice that enables it.
     pub(super) fix: Option<String>,
 }
 
@@ -118,6 +118,12 @@ pub(super) fn all() -> Vec<Check> {
         preload(),
         agent(),
     ]
+}
+
+/// Returns true if all that a feature needs works.
+pub(super) fn work_for(checks: &[Check], feature: Feature) -> bool {
+    let mut needed = checks.iter().filter(|check| check.features.contains(&feature));
+    needed.all(|check| check.state == State::Works)
 }
 
 fn kernel() -> Check {

@@ -1,8 +1,8 @@
-//! Output of `blkkin doctor`: a line for each check, what enables the missing ones, and the features
-//! that work.
+//! Output of `blkkin doctor`: a line for each check, with the command that enables a missing thing;
+//! and the features that work.
 
-use super::Feature;
-use super::checks::{Check, State};
+use super::checks::{Check, State, work_for};
+use super::feature::Feature;
 use crate::output::{ColorChoice, locale_is_utf8, message, width, wrap};
 use clap::builder::styling::{AnsiColor, Style};
 use serde_json::{Map, Value, json};
@@ -54,7 +54,7 @@ pub(super) fn text(checks: &[Check], features: &[Feature]) -> String {
     let mut text = String::new();
     checks.iter().for_each(|check| layout.add(check, &mut text));
     let words = |is_working: bool| {
-        let chosen = features.iter().filter(|feature| feature.works(checks) == is_working);
+        let chosen = features.iter().filter(|feature| work_for(checks, **feature) == is_working);
         chosen.map(|feature| feature.word()).collect::<Vec<_>>().join(", ")
     };
     for (label, words) in [("Works:         ", words(true)), ("Does not work: ", words(false))] {
@@ -118,11 +118,12 @@ pub(super) fn to_json(checks: &[Check], features: &[Feature], wanted: &[Feature]
             "fix": check.fix,
         })
     };
-    let features = features.iter().map(|one| (one.word().to_owned(), one.works(checks).into()));
+    let features =
+        features.iter().map(|one| (one.word().to_owned(), work_for(checks, *one).into()));
     json!({
         "schema": "blkkin.doctor.v1",
         "release": env!("CARGO_PKG_VERSION"),
-        "ok": wanted.iter().all(|feature| feature.works(checks)),
+        "ok": wanted.iter().all(|feature| work_for(checks, *feature)),
         "features": Value::Object(features.collect::<Map<String, Value>>()),
         "checks": checks.iter().map(check_json).collect::<Vec<_>>(),
     })
