@@ -134,7 +134,7 @@ fn kernel() -> Check {
         name.release().to_string_lossy(),
         name.machine().to_string_lossy()
     );
-    let check = Check::new("kernel", KERNEL, "probes, blkkin io");
+    let check = Check::new("kernel", KERNEL, "io, all probes");
     match cfg!(target_arch = "x86_64") {
         true => check.works(found),
         false => check.missing(
@@ -145,14 +145,14 @@ fn kernel() -> Check {
 }
 
 fn rights_check(rights: &Rights) -> Check {
-    let check = Check::new("rights", KERNEL, "probes, blkkin io");
+    let check = Check::new("rights", KERNEL, "io, all probes");
     let who = match rights.user {
         0 => "root".to_owned(),
         user => format!("user {user}"),
     };
     let missing = rights.missing();
     if missing.is_empty() {
-        return check.works(format!("{who}, with all capabilities that probes need"));
+        return check.works(format!("{who}, all capabilities"));
     }
     let program = own_command();
     let fix = match rights.user {
@@ -160,7 +160,7 @@ fn rights_check(rights: &Rights) -> Check {
             let options = missing.iter().map(|name| format!("--cap-add {}", &name["CAP_".len()..]));
             format!("docker run {} …", options.collect::<Vec<_>>().join(" "))
         }
-        _ => format!("sudo {program} …; what is marked `?` is tried by: sudo {program} doctor"),
+        _ => format!("sudo {program} doctor"),
     };
     let settings = rights::settings();
     let settings = match settings.is_empty() {
@@ -174,7 +174,7 @@ fn types(btf: &Result<Btf, Inability>, rights: &Rights) -> Check {
     let check = Check::new(
         "kernel's types (BTF)",
         &[Io, Syscall, Process, Raw, Fentry],
-        "blkkin io, syscall, process, raw, fentry",
+        "io, syscall, raw, fentry",
     );
     let found = btf.as_ref().map(|btf| format!("{} types", btf.end_id() - 1));
     let fix = match Path::new("/sys/kernel").exists() {
@@ -185,11 +185,8 @@ fn types(btf: &Result<Btf, Inability>, rights: &Rights) -> Check {
 }
 
 fn tracing(tracefs: &Result<TraceFs, Inability>, rights: &Rights) -> Check {
-    let check = Check::new(
-        "tracing file system",
-        &[Io, Syscall, Tracepoint],
-        "blkkin io, syscall, tracepoints",
-    );
+    let check =
+        Check::new("tracing file system", &[Io, Syscall, Tracepoint], "io, syscall, tracepoint");
     let found = tracefs.as_ref().map(|tracefs| match tracefs.mount_point() {
         Some(path) => path.to_owned(),
         None => "mounted privately".to_owned(),
@@ -199,7 +196,7 @@ fn tracing(tracefs: &Result<TraceFs, Inability>, rights: &Rights) -> Check {
 }
 
 fn memory(rights: &Rights) -> Check {
-    let check = Check::new("memory for eBPF", KERNEL, "probes, blkkin io");
+    let check = Check::new("memory for eBPF", KERNEL, "io, all probes");
     let found = abilities::map_memory().map(|bytes| format!("rings of {} MiB", bytes >> 20));
     check.attempt(found, rights, "ulimit -l unlimited")
 }
@@ -210,7 +207,7 @@ fn system_calls(
     btf: &Result<Btf, Inability>,
     rights: &Rights,
 ) -> Check {
-    let check = Check::new("system calls", &[Io, Syscall, Process], "blkkin io, syscall, process");
+    let check = Check::new("system calls", &[Io, Syscall, Process], "io, syscall, process");
     let record = || -> Result<String, Inability> {
         let tracefs = tracefs.as_ref().map_err(Inability::clone)?;
         let names = tracefs.system_call_names()?;
@@ -228,7 +225,7 @@ fn system_calls(
 }
 
 fn tracepoints(tracefs: &Result<TraceFs, Inability>, rights: &Rights) -> Check {
-    let check = Check::new("tracepoints", &[Tracepoint], "tracepoints, as block:*");
+    let check = Check::new("tracepoints", &[Tracepoint], "tracepoint");
     let attach = || -> Result<String, Inability> {
         let tracefs = tracefs.as_ref().map_err(Inability::clone)?;
         abilities::tracepoint(tracefs)?;
@@ -239,8 +236,7 @@ fn tracepoints(tracefs: &Result<TraceFs, Inability>, rights: &Rights) -> Check {
 }
 
 fn raw_tracepoints(btf: &Result<Btf, Inability>, rights: &Rights) -> Check {
-    let check =
-        Check::new("raw tracepoints", &[Raw, Process, Io, Syscall], "blkkin io, raw, process");
+    let check = Check::new("raw tracepoints", &[Raw, Process, Io, Syscall], "io, raw, process");
     let attach = || -> Result<String, Inability> {
         let btf = btf.as_ref().map_err(Inability::clone)?;
         abilities::raw_tracepoint(btf)?;
@@ -267,7 +263,7 @@ fn typed_functions(btf: &Result<Btf, Inability>, rights: &Rights) -> Check {
 }
 
 fn user_functions(rights: &Rights) -> Check {
-    let check = Check::new("functions of programs", &[Uprobe, Usdt], "uprobe, usdt");
+    let check = Check::new("program functions", &[Uprobe, Usdt], "uprobe, usdt");
     let found = abilities::user_function().map(|()| "by breakpoints");
     let fix = "boot a kernel with CONFIG_UPROBE_EVENTS=y: those of distributions have it";
     check.attempt(found, rights, fix)
@@ -285,7 +281,7 @@ fn clock(rights: &Rights) -> Check {
 }
 
 fn namespace() -> Check {
-    let check = Check::new("process ids", &[Io], "blkkin io");
+    let check = Check::new("process ids", &[Io], "io");
     match io::check_namespace() {
         Ok(()) => check.works("the kernel's own"),
         Err(error) => check.missing(error.message(), "docker run --pid=host …"),
@@ -330,9 +326,9 @@ fn control_groups() -> Check {
 }
 
 fn preload() -> Check {
-    let check = Check::new("libblkkin_preload.so", &[Preload], "blkkin io --preload");
+    let check = Check::new("libblkkin_preload.so", &[Preload], "io --preload");
     match io::preload_library() {
-        Ok(path) => check.works(path.display().to_string()),
+        Ok(_) => check.works("installed"),
         Err(error) => {
             check.missing("not installed beside this program", error.advice().unwrap_or_default())
         }
@@ -340,7 +336,7 @@ fn preload() -> Check {
 }
 
 fn agent() -> Check {
-    let check = Check::new("agent", &[Agent], "blkkin session, event, status");
+    let check = Check::new("agent", &[Agent], "session, event, status");
     let patience = Timeouts { opening: PATIENCE, item: PATIENCE };
     let release = env!("CARGO_PKG_VERSION");
     match Client::connect(&blkkin_client::addresses(), "blkkin", release, patience) {
