@@ -1,12 +1,14 @@
-//! Chosen processes: two bits for each process id in a block map, and the names of programs whose
+//! Chosen processes: bits for each process id in a block map, and the names of programs whose
 //! processes are chosen at `exec`.
 //!
-//! One bit says that the process runs a chosen program; each `exec` sets or clears it. The other
-//! says that the process is followed, with its descendants. A child gets both bits from its parent.
-//! If all processes but a few are chosen, the bits say which ones are not.
+//! One bit says that the process runs a chosen program; each `exec` sets or clears it. Another says
+//! that the process is followed, with its descendants. A third one says that it is in a chosen
+//! control group; moves between groups set or clear it. A child gets all bits from its parent. If
+//! all processes but a few are chosen, the bits say which ones are not.
 
 use crate::assembler::Register::{R0, R1, R2, R3, R10};
 use crate::assembler::{Address, Alu, Assembler, Helper, If, Label, Register, Size};
+use crate::cgroup::Cgroup;
 use crate::error::Error;
 use crate::function_probe::ProcessScope;
 use blkkin_sys::SharedMemory;
@@ -23,12 +25,20 @@ pub(crate) const NAME_SIZE: usize = 16;
 const NAMES_MAX: usize = 1024;
 /// Number of process ids. The kernel's limit `pid_max` can be raised up to this number at any time.
 const PIDS: usize = 1 << 22;
+/// Maximum number of chosen control groups.
+const CGROUPS_MAX: usize = 1024;
+/// Number of bits of a process.
+const BITS: u32 = 4;
 /// Number of processes whose bits are in one word.
-const IN_WORD: u32 = 32;
+const IN_WORD: u32 = u64::BITS / BITS;
 /// Bit of a process whose program is chosen by name.
 const NAMED: u64 = 1;
 /// Bit of a process that is followed.
 const FOLLOWED: u64 = 2;
+/// Bit of a process in a chosen control group.
+const IN_CGROUP: u64 = 4;
+/// Bits of which one makes a process chosen.
+const ANY: u64 = NAMED | FOLLOWED | IN_CGROUP;
 
 /// Name of a program as the kernel keeps it: at most 15 bytes.
 pub fn kernel_name(name: &str) -> [u8; NAME_SIZE] {
@@ -45,6 +55,9 @@ pub struct ChosenProcesses {
     memory: SharedMemory,
     names: Map,
     named: BTreeSet<[u8; NAME_SIZE]>,
+    /// Numbers of the chosen control groups.
+    cgroup_ids: Map,
+    cgroups: Vec<Cgroup>,
     /// Set if the bits say which processes are not chosen.
     is_inverted: bool,
 }
@@ -67,7 +80,9 @@ impl ChosenProcesses {
         let memory = bits.memory()?;
         let names = Map::hash("blkkin_names", NAME_SIZE, 1, NAMES_MAX)?;
         let named = BTreeSet::new();
-        Ok(ChosenProcesses { bits, memory, names, named, is_inverted: false })
+        let cgroup_ids = Map::hash("blkkin_cgroups", 8, 1, CGROUPS_MAX)?;
+        let (cgroups, is_inverted) = (Vec::new(), false);
+        Ok(ChosenProcesses { bits, memory, names, named, cgroup_ids, cgroups, is_inverted })
     }
 
     /// Chooses all processes, present and future, whose program has one of `names`. Processes that
@@ -104,6 +119,50 @@ impl ChosenProcesses {
         Ok(added)
     }
 
+    /// Chooses all processes, present and future, in `cgroups` and the control groups below them,
+    /// and no others by their group. Returns the ids of present processes that were not chosen
+    /// before.
+    pub fn set_cgroups(&mut self, cgroups: Vec<Cgroup>) -> io::Result<Vec<u32>> {
+        if cgroups.len() > CGROUPS_MAX {
+            let message = format!("at most {CGROUPS_MAX} control groups can be chosen");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        if cgroups.is_empty() && self.cgroups.is_empty() {
+            return Ok(Vec::new());
+        }
+        for removed in self.cgroups.iter().filter(|cgroup| !cgroups.contains(cgroup)) {
+            self.cgroup_ids.remove(&removed.id.to_ne_bytes())?;
+        }
+        for added in cgroups.iter().filter(|cgroup| !self.cgroups.contains(cgroup)) {
+            self.cgroup_ids.insert(&added.id.to_ne_bytes(), &[1])?;
+        }
+        self.cgroups = cgroups;
+        // Processes that start or move meanwhile are chosen in the kernel, by the numbers above.
+        let before = self.processes_in_cgroups();
+        let mut added = Vec::new();
+        for pid in processes()? {
+            let is_in = before.contains(&pid);
+            if is_in && !self.has(pid) {
+                added.push(pid);
+            }
+            self.set_bit(pid, IN_CGROUP, is_in);
+        }
+        // Corrects the bits of processes that have moved since the first list was made.
+        let after = self.processes_in_cgroups();
+        before.difference(&after).for_each(|pid| self.set_bit(*pid, IN_CGROUP, false));
+        after.difference(&before).for_each(|pid| self.set_bit(*pid, IN_CGROUP, true));
+        added.retain(|pid| after.contains(pid));
+        added.extend(after.difference(&before));
+        Ok(added)
+    }
+
+    /// Returns the ids of the processes that are in the chosen control groups now.
+    pub fn processes_in_cgroups(&self) -> BTreeSet<u32> {
+        let mut pids = BTreeSet::new();
+        self.cgroups.iter().for_each(|cgroup| cgroup.add_processes(&mut pids));
+        pids
+    }
+
     /// Follows a process, with the descendants that it will have.
     pub fn follow(&self, pid: u32) {
         self.set_bit(pid, FOLLOWED, true);
@@ -112,12 +171,12 @@ impl ChosenProcesses {
     /// Returns true if the process is chosen now.
     pub fn has(&self, pid: u32) -> bool {
         let word = self.word(pid).map_or(0, |word| self.memory.word(word).load(Relaxed));
-        (word >> (2 * (pid % IN_WORD)) & (NAMED | FOLLOWED) != 0) != self.is_inverted
+        (word >> (BITS * (pid % IN_WORD)) & ANY != 0) != self.is_inverted
     }
 
     fn set_bit(&self, pid: u32, bit: u64, is_set: bool) {
         let Some(word) = self.word(pid) else { return };
-        let bit = bit << (2 * (pid % IN_WORD));
+        let bit = bit << (BITS * (pid % IN_WORD));
         // Relaxed: no other data depends on a bit.
         match is_set {
             true => self.memory.word(word).fetch_or(bit, Relaxed),
@@ -128,6 +187,12 @@ impl ChosenProcesses {
     fn word(&self, pid: u32) -> Option<usize> {
         let word = 8 * (pid / IN_WORD) as usize;
         (word < self.memory.size()).then_some(word)
+    }
+
+    /// Returns the descriptor of the map with the numbers of the chosen control groups; `None` if
+    /// all processes but a few are chosen.
+    pub(crate) fn cgroup_ids(&self) -> Option<i32> {
+        (!self.is_inverted).then(|| self.cgroup_ids.as_fd().as_raw_fd())
     }
 
     /// Returns a generator of code that reads and changes the choice.
@@ -174,7 +239,7 @@ impl ChosenCode {
         code.block(R2, self.block, 0);
         code.alu(Alu::Add, R2, R1);
         code.alu_number(Alu::And, pid, IN_WORD as i32 - 1);
-        code.alu_number(Alu::ShiftLeft, pid, 1);
+        code.alu_number(Alu::ShiftLeft, pid, BITS.trailing_zeros() as i32);
     }
 
     /// Loads a process's bits into `R2`; `pid` is a register that holds its id, and is lost. Jumps
@@ -183,7 +248,7 @@ impl ChosenCode {
         self.find(code, pid, unchosen);
         code.load(Size::Bits64, R2, Address(R2, 0));
         code.alu(Alu::ShiftRight, R2, pid);
-        code.alu_number(Alu::And, R2, (NAMED | FOLLOWED) as i32);
+        code.alu_number(Alu::And, R2, ANY as i32);
         let condition = if self.is_inverted { If::NotEqual } else { If::Equal };
         code.jump_if_number(condition, R2, 0, unchosen);
     }
@@ -238,7 +303,18 @@ impl ChosenCode {
 
     /// Clears all bits of the process in `R0`. `R0` to `R3` are lost.
     pub(crate) fn forget(&self, code: &mut Assembler) {
-        self.clear(code, NAMED | FOLLOWED);
+        self.clear(code, ANY);
+    }
+
+    /// Sets the bit for control groups of the process in `R0`. `R0` to `R3` are lost.
+    pub(crate) fn enter_cgroup(&self, code: &mut Assembler) {
+        code.number(R3, IN_CGROUP);
+        self.add(code);
+    }
+
+    /// Clears the bit for control groups of the process in `R0`. `R0` to `R3` are lost.
+    pub(crate) fn leave_cgroup(&self, code: &mut Assembler) {
+        self.clear(code, IN_CGROUP);
     }
 
     /// Sets or clears the bit for the name of the current process, whose id is in the upper half of

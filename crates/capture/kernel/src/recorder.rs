@@ -3,6 +3,7 @@
 use crate::assembler::Assembler;
 use crate::btf::Btf;
 use crate::call_type::CallType;
+use crate::cgroup_code::{self, CgroupPlaces};
 use crate::chosen::ChosenProcesses;
 use crate::error::Error;
 use crate::event_format::EventFormat;
@@ -18,6 +19,7 @@ use crate::rings::{KernelRings, RingOptions};
 use crate::syscall_code::{self, ExitCode, SyscallPlaces};
 use crate::timer_probe::{self, TimerProbe};
 use crate::tracefs::SystemCall;
+use crate::uring_code::{self, URING_EVENTS, UringCode, UringTracepoints};
 use crate::user_probe::{self, UserProbe};
 use blkkin_control::EventType;
 use blkkin_filter::Filter;
@@ -52,6 +54,8 @@ pub struct Selection {
     /// Filters by the names of event types, such as `syscall:openat`. Events that do not pass are
     /// neither recorded nor counted as lost.
     pub filters: BTreeMap<String, Filter>,
+    /// Requests of io_uring of the chosen processes; `None` to leave them out.
+    pub uring: Option<UringTracepoints>,
     /// Size of a ring in bytes, a power of two; `None` for the default. There is a ring for each
     /// processor, and a few more.
     pub ring_size: Option<usize>,
@@ -122,6 +126,13 @@ impl Probes {
         let records: Vec<(ProcessScope, RecordType)> = records.collect::<Result<_, Error>>()?;
         let functions = function_probe::types(&selection.functions, btf, types)?;
 
+        let mut uring_ids = [0; URING_EVENTS];
+        if selection.uring.is_some() {
+            for (id, event_type) in uring_ids.iter_mut().zip(uring_code::event_types()) {
+                *id = types.add(event_type)?;
+            }
+        }
+
         let begins = rings.begin_times();
         let processors = rings.shape().rings - SHARED_RINGS;
         let rings = &rings.code();
@@ -156,6 +167,11 @@ impl Probes {
             ("sched_process_exec", process.exec()),
             ("sched_process_exit", process.exit()),
         ];
+        // After the program of forks that gives a child the bits of its parent.
+        if let Some(cgroups) = chosen.cgroup_ids() {
+            let places = CgroupPlaces::of(btf)?;
+            programs.extend(cgroup_code::programs(chosen.code(), cgroups, places));
+        }
         // Without these tracepoints, system calls of all processes take the kernel's faster path.
         if !calls.is_empty() {
             programs.extend(exit.programs().into_iter().map(|program| ("sys_exit", program)));
@@ -175,6 +191,12 @@ impl Probes {
         }
         for probe in &selection.timers {
             links.extend(timer_probe::attach(rings, chosen.code(), probe, types)?);
+        }
+        if let Some(tracepoints) = &selection.uring {
+            let uring = UringCode { rings, chosen: chosen.code(), tracepoints, ids: uring_ids };
+            for (name, code, number) in uring.programs() {
+                links.push(attach(name, code, AttachPoint::Tracepoint(number))?);
+            }
         }
         let attach_function =
             |function: &FunctionType| function_probe::attach(rings, chosen.code(), function);

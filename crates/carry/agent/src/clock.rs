@@ -20,6 +20,9 @@ const SECOND: u64 = 1_000_000_000;
 /// traces.
 const SHORTEST: Duration = Duration::from_millis(20);
 
+/// Number of readings of which the shortest gives the origin of the monotonic clock.
+const ORIGIN_READINGS: usize = 20;
+
 /// Frequency and offset of a clock, as in a trace's metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rate {
@@ -220,6 +223,19 @@ fn suspended_ns() -> u64 {
         blkkin_sys::boottime_ns().saturating_sub(monotonic_ns)
     };
     (0..8).map(|_| once()).min().unwrap_or(0)
+}
+
+/// Returns the time of the monotonic clock's zero, in nanoseconds since 1970. Of several readings,
+/// the one that took the shortest time is used.
+pub(crate) fn monotonic_origin_ns() -> u64 {
+    let read = || {
+        let before = blkkin_sys::monotonic_ns();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let after = blkkin_sys::monotonic_ns();
+        let middle = before + (after - before) / 2;
+        (after - before, (now.as_nanos() as u64).saturating_sub(middle))
+    };
+    (0..ORIGIN_READINGS).map(|_| read()).min().map_or(0, |(_, origin)| origin)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! CTF schema of a program's trace: LTTng's packet layout, BlkKin's event headers, contexts, and
 //! the fields of event types.
 
-use crate::clock::Rate;
+use crate::clock::{Rate, monotonic_origin_ns};
 use blkkin_control::{Context, EventType, FieldKind, Scalar, Width};
 use blkkin_ctf::schema::{
     ArrayClass, Base, Bits, BlobClass, ByteOrder, Clock, ClockOrigin, Encoding, EnvValue,
@@ -58,19 +58,25 @@ pub(crate) fn trace(
 }
 
 /// Trace of kernel events, which has one stream class.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct KernelTrace<'k> {
     /// UUID of the trace.
     pub uuid: [u8; 16],
     /// Time of the clock's zero, in nanoseconds since 1970.
     pub origin_ns: u64,
     /// Name of the machine.
-    pub host: &'k str,
+    pub host: String,
     /// Event types. Each event has its process id and thread id before its fields.
     pub events: &'k [EventType],
 }
 
-impl KernelTrace<'_> {
+impl<'k> KernelTrace<'k> {
+    /// Returns the trace of events that this machine records from now on.
+    pub fn of_this_machine(uuid: [u8; 16], events: &'k [EventType]) -> KernelTrace<'k> {
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        KernelTrace { uuid, origin_ns: monotonic_origin_ns(), host, events }
+    }
+
     /// Returns the metadata, in TSDL. The names of the environment and of the contexts are those of
     /// LTTng's kernel traces. Returns `None` if the event types are invalid.
     pub fn metadata(&self) -> Option<String> {
@@ -78,7 +84,7 @@ impl KernelTrace<'_> {
         let env = [
             ("domain", text("kernel")),
             ("tracer_name", text("blkkin")),
-            ("hostname", text(self.host)),
+            ("hostname", text(&self.host)),
         ];
         let env = env.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
         let rate = Rate { frequency: 1_000_000_000, offset_ns: self.origin_ns.into() };

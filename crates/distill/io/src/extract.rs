@@ -3,7 +3,8 @@
 
 use crate::calls::{self, Call};
 use crate::values::{
-    CHILD, DIRECTORY, FD, NAME, OF_PID, PATH, Slot, UNBOUND, ValueVisitor, Values,
+    CHILD, COUNT, DIRECTORY, FD, FLAGS, NAME, OF_PID, OFFSET, OPCODE, PATH, REQUEST, RING, Slot,
+    UNBOUND, USER_DATA, ValueVisitor, Values,
 };
 use blkkin_reader::{Event, Trace};
 
@@ -18,6 +19,10 @@ pub(crate) enum Meaning {
     ProcessState,
     /// Open descriptor at the start of the recording.
     FileState,
+    /// Submission of a request of io_uring.
+    UringSubmit,
+    /// Completion of a request of io_uring.
+    UringComplete,
 }
 
 impl Meaning {
@@ -31,6 +36,8 @@ impl Meaning {
             "process:exit" => Some(Meaning::Exit),
             "state:process" => Some(Meaning::ProcessState),
             "state:file" => Some(Meaning::FileState),
+            "uring:submit" => Some(Meaning::UringSubmit),
+            "uring:complete" => Some(Meaning::UringComplete),
             _ => None,
         }
     }
@@ -44,6 +51,19 @@ impl Meaning {
             Meaning::Exit => &[],
             Meaning::ProcessState => &[("of_pid", OF_PID), ("name", NAME), ("cwd", DIRECTORY)],
             Meaning::FileState => &[("of_pid", OF_PID), ("fd", FD), ("path", PATH)],
+            Meaning::UringSubmit => &[
+                ("ring", RING),
+                ("request", REQUEST),
+                ("user_data", USER_DATA),
+                ("opcode", OPCODE),
+                ("flags", FLAGS),
+                ("fd", FD),
+                ("offset", OFFSET),
+                ("length", COUNT),
+            ],
+            Meaning::UringComplete => {
+                &[("ring", RING), ("request", REQUEST), ("user_data", USER_DATA), ("flags", FLAGS)]
+            }
         }
     }
 }

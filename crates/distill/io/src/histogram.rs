@@ -21,28 +21,18 @@ pub struct Histogram {
 impl Histogram {
     /// Adds a value.
     pub fn add(&mut self, value: u64) {
-        self.add_to_bucket(bucket(value), 1);
+        self.add_to_bucket(bucket(value));
         self.count += 1;
         self.sum += u128::from(value);
         self.max = self.max.max(value);
     }
 
-    /// Adds all values of another histogram.
-    pub fn merge(&mut self, other: &Histogram) {
-        for (index, count) in other.indexes.iter().zip(&other.counts) {
-            self.add_to_bucket(*index, *count);
-        }
-        self.count += other.count;
-        self.sum += other.sum;
-        self.max = self.max.max(other.max);
-    }
-
-    fn add_to_bucket(&mut self, index: u16, count: u64) {
+    fn add_to_bucket(&mut self, index: u16) {
         match self.indexes.binary_search(&index) {
-            Ok(at) => self.counts[at] += count,
+            Ok(at) => self.counts[at] += 1,
             Err(at) => {
                 self.indexes.insert(at, index);
-                self.counts.insert(at, count);
+                self.counts.insert(at, 1);
             }
         }
     }
@@ -82,6 +72,18 @@ impl Histogram {
             }
         }
         self.max
+    }
+
+    /// Returns the number of values in each of the ranges that `limits` separate: values below the
+    /// first limit, from there to the second, and so on. `limits` are in ascending order. A value
+    /// counts as the middle of its bucket.
+    pub fn ranges(&self, limits: &[u64]) -> Vec<u64> {
+        let mut counts = vec![0; limits.len() + 1];
+        for (index, count) in self.indexes.iter().zip(&self.counts) {
+            let value = middle(*index);
+            counts[limits.partition_point(|limit| *limit <= value)] += count;
+        }
+        counts
     }
 
     /// Returns the number of buckets that have values.
@@ -142,10 +144,8 @@ mod tests {
         check(0.0, 1);
         check(100.0, 1000);
         assert_eq!((histogram.max(), histogram.sum(), histogram.mean()), (1000, 500_500, 500));
-        let mut twice = histogram.clone();
-        twice.merge(&histogram);
-        assert_eq!((twice.count(), twice.percentile(90.0)), (2000, histogram.percentile(90.0)));
-        twice.add(u64::MAX);
-        assert_eq!(twice.percentile(100.0), u64::MAX);
+        assert_eq!(histogram.ranges(&[16, 512, 4096]), [15, 496, 489, 0]);
+        histogram.add(u64::MAX);
+        assert_eq!(histogram.percentile(100.0), u64::MAX);
     }
 }

@@ -4,7 +4,7 @@
 //! working directory, open descriptors) and returns an [`Operation`] for each system call that does
 //! I/O. State that no event described is unknown. A [`Summary`] sums up operations. The modules in
 //! the order of the data: `values` and `extract` (fields of an event), `calls` (the table of system
-//! calls), `processes` (state), `tracker`, `operation`, `summary`.
+//! calls), `processes` (state), `uring` (requests of io_uring), `tracker`, `operation`, `summary`.
 //!
 //! # Events
 //!
@@ -18,8 +18,12 @@
 //! | `process:exit` | ends the process; recorded once, by its last thread |
 //! | `state:process` | `of_pid`, `name`, `cwd` when the process was chosen |
 //! | `state:file` | `of_pid`, `fd`, `path` when the process was chosen |
+//! | `uring:submit` | `ring`, `request`, `user_data`, `opcode`, `flags`, `fd`, `offset`, `length` |
+//! | `uring:complete` | `ring`, `request` or 0, `user_data`, `ret`, `flags` |
 //!
-//! Paths are strings, empty if unreadable. Socket addresses are blobs or arrays of bytes.
+//! Paths are strings, empty if unreadable. Socket addresses are blobs or arrays of bytes. `offset`
+//! and `length` have a meaning for reads and writes only. `request` is 0 if the request will
+//! complete again.
 //!
 //! # Limits of the state
 //!
@@ -28,6 +32,9 @@
 //! are treated as if each had a copy. Close-on-exec is unknown for descriptors from a state event
 //! and for those of `openat2`, whose flags are in a structure that the kernel reads, unless the
 //! event has a field `flags`. Such descriptors are assumed to stay open at `exec`.
+//!
+//! A request of io_uring becomes an operation when it completes. Its paths and socket addresses are
+//! unknown, except for the path of its descriptor; so is the file of a registered descriptor.
 //!
 //! After a loss of events, descriptors, positions and directories may be stale. [`Tracker::lost`]
 //! marks operations that depend on them ([`Operation::is_certain`]) until events set them again.
@@ -43,11 +50,12 @@ mod peer;
 mod processes;
 mod summary;
 mod tracker;
+mod uring;
 mod values;
 
 pub use calls::call_names;
 pub use histogram::Histogram;
 pub use operation::{Operation, OperationKind};
 pub use processes::Drops;
-pub use summary::{Grouping, OTHER, Row, Summary};
+pub use summary::{OTHER, Row, Summary};
 pub use tracker::{Counts, Tracker};

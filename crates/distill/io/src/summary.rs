@@ -55,7 +55,7 @@ struct Limits {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Key {
-    program: Option<Arc<str>>,
+    program: Arc<str>,
     path: Option<Arc<str>>,
     kind: Option<OperationKind>,
 }
@@ -99,26 +99,14 @@ impl Ord for SlowOperation {
     }
 }
 
-/// Properties by which rows are separated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grouping {
-    /// Set for a row for each program.
-    pub program: bool,
-    /// Set for a row for each path.
-    pub path: bool,
-    /// Set for a row for each kind of operation.
-    pub kind: bool,
-}
-
 /// Sums of the operations with the same program, path and kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Name of the program; `None` if rows are not grouped by program, empty if the name is
-    /// unknown.
-    pub program: Option<Arc<str>>,
-    /// Path or peer; `None` if it is unknown, or if rows are not grouped by path.
+    /// Name of the program; empty if it is unknown.
+    pub program: Arc<str>,
+    /// Path or peer; `None` if it is unknown.
     pub path: Option<Arc<str>>,
-    /// Kind of the operations; `None` if rows are not grouped by kind, and in the row [`OTHER`].
+    /// Kind of the operations; `None` in the row [`OTHER`].
     pub kind: Option<OperationKind>,
     /// Number of operations that failed.
     pub errors: u64,
@@ -161,15 +149,6 @@ impl Row {
 }
 
 impl Sums {
-    fn merge(&mut self, other: &Sums) {
-        self.errors += other.errors;
-        self.bytes = self.bytes.saturating_add(other.bytes);
-        self.latencies.merge(&other.latencies);
-        self.sizes.merge(&other.sizes);
-        self.sequential += other.sequential;
-        self.random += other.random;
-    }
-
     fn bucket_count(&self) -> usize {
         self.latencies.bucket_count() + self.sizes.bucket_count()
     }
@@ -177,7 +156,7 @@ impl Sums {
 
 impl Key {
     fn other() -> Key {
-        Key { program: Some(OTHER.into()), path: Some(OTHER.into()), kind: None }
+        Key { program: OTHER.into(), path: Some(OTHER.into()), kind: None }
     }
 
     fn paths_size(&self) -> usize {
@@ -205,7 +184,7 @@ impl Summary {
     pub fn add(&mut self, operation: &Operation) {
         let is_sequential = self.follow_offset(operation);
         let key = Key {
-            program: Some(operation.program.clone()),
+            program: operation.program.clone(),
             path: operation.path.clone(),
             kind: Some(operation.kind),
         };
@@ -226,16 +205,15 @@ impl Summary {
         self.add_slow(operation.duration_ns, operation);
     }
 
-    /// Adds the sums of another summary.
-    pub fn merge(&mut self, other: &Summary) {
-        for (key, added) in &other.sums {
-            self.change(key.clone(), |sums| sums.merge(added));
-        }
-        self.extend(other.extent_ns);
-        for slow in &other.slowest {
-            self.count += 1;
-            self.add_slow(slow.order.0, &slow.operation);
-        }
+    /// Returns the sums and the slowest operations so far, and starts again without them. Positions
+    /// of descriptors remain, so the next read or write of a descriptor is sequential or random.
+    pub fn take(&mut self) -> Summary {
+        let next = Summary {
+            limits: self.limits,
+            accesses: std::mem::take(&mut self.accesses),
+            ..Summary::new(self.slowest_max)
+        };
+        std::mem::replace(self, next)
     }
 
     /// Applies `change` to the sums of a key, or of [`OTHER`] if there are too many keys.
@@ -309,22 +287,24 @@ impl Summary {
         self.slowest.iter().rev().map(|slow| &slow.operation)
     }
 
-    /// Returns the rows for a grouping, ordered by total time, the longest first.
-    pub fn rows(&self, grouping: &Grouping) -> Vec<Row> {
-        let mut sums: HashMap<Key, Sums> = HashMap::new();
-        for (key, added) in &self.sums {
-            let key = Key {
-                program: key.program.clone().filter(|_| grouping.program),
-                path: key.path.clone().filter(|_| grouping.path),
-                kind: key.kind.filter(|_| grouping.kind),
-            };
-            sums.entry(key).or_default().merge(added);
-        }
-        let mut sums: Vec<(Key, Sums)> = sums.into_iter().collect();
+    /// Returns the rows, ordered by total time, the longest first.
+    pub fn rows(&self) -> Vec<Row> {
+        let mut sums: Vec<(&Key, &Sums)> = self.sums.iter().collect();
         sums.sort_by(|a, b| {
-            b.1.latencies.sum().cmp(&a.1.latencies.sum()).then_with(|| a.0.cmp(&b.0))
+            b.1.latencies.sum().cmp(&a.1.latencies.sum()).then_with(|| a.0.cmp(b.0))
         });
-        sums.into_iter().map(|sums| Row::new(sums.0, sums.1)).collect()
+        sums.into_iter().map(|(key, sums)| Row::new(key.clone(), sums.clone())).collect()
+    }
+
+    /// Returns the number of rows.
+    pub fn row_count(&self) -> usize {
+        self.sums.len()
+    }
+
+    /// Returns the number of operations, and the sum of the bytes that they transferred.
+    pub fn totals(&self) -> (u64, u64) {
+        let bytes = self.sums.values().fold(0_u64, |sum, sums| sum.saturating_add(sums.bytes));
+        (self.count, bytes)
     }
 }
 
@@ -354,15 +334,12 @@ mod tests {
         }
     }
 
-    const BY_PATH: Grouping = Grouping { program: false, path: true, kind: false };
-
-    fn draw(summary: &Summary, grouping: &Grouping) -> String {
+    fn draw(summary: &Summary) -> String {
         let line = |row: &Row| {
-            let (program, path) = (row.program.as_deref(), row.path.as_deref());
             format!(
                 "{} {} {} n={} err={} bytes={} seq={} rand={}",
-                program.unwrap_or("-"),
-                path.unwrap_or("-"),
+                row.program,
+                row.path.as_deref().unwrap_or("-"),
                 row.kind.map_or("-", OperationKind::word),
                 row.count(),
                 row.errors,
@@ -371,7 +348,7 @@ mod tests {
                 row.random
             )
         };
-        let rows: Vec<String> = summary.rows(grouping).iter().map(line).collect();
+        let rows: Vec<String> = summary.rows().iter().map(line).collect();
         rows.join("\n")
     }
 
@@ -384,30 +361,27 @@ mod tests {
         let failed =
             Operation { result: Err(5), done: None, position: None, ..read("/b", 0, 1000) };
         summary.add(&failed);
-        let all = Grouping { program: true, path: true, kind: true };
         let expected = "app /b read n=1 err=1 bytes=0 seq=0 rand=0\n\
                         app /a read n=4 err=0 bytes=40 seq=2 rand=1";
-        assert_eq!(draw(&summary, &all), expected);
-        let kinds = Grouping { program: false, path: false, kind: true };
-        assert_eq!(draw(&summary, &kinds), "- - read n=5 err=1 bytes=40 seq=2 rand=1");
+        assert_eq!(draw(&summary), expected);
+        assert_eq!(summary.totals(), (5, 40));
         let slowest: Vec<u64> = summary.slowest().map(|slow| slow.duration_ns).collect();
         assert_eq!(slowest, [1000, 9]);
         assert_eq!(summary.duration_ns(), 1000);
     }
 
+    /// Sums that were taken are not in the next ones, and a sequence of reads continues.
     #[test]
-    fn merging_adds_everything() {
+    fn intervals_follow_each_other() {
         let mut summary = Summary::new(3);
         summary.add(&read("/a", 0, 5));
-        let mut other = Summary::new(3);
-        other.add(&Operation { time_ns: 5000, ..read("/a", 0, 50) });
-        other.add(&read("/b", 0, 1));
-        summary.merge(&other);
-        let expected = "- /a - n=2 err=0 bytes=20 seq=0 rand=0\n\
-                        - /b - n=1 err=0 bytes=10 seq=0 rand=0";
-        assert_eq!(draw(&summary, &BY_PATH), expected);
-        assert_eq!(summary.duration_ns(), 4050);
-        assert_eq!(summary.slowest().map(|slow| slow.duration_ns).collect::<Vec<_>>(), [50, 5, 1]);
+        let first = summary.take();
+        assert_eq!(draw(&first), "app /a read n=1 err=0 bytes=10 seq=0 rand=0");
+        assert_eq!((summary.totals(), summary.duration_ns()), ((0, 0), 0));
+        summary.add(&Operation { time_ns: 5000, ..read("/a", 10, 50) });
+        assert_eq!(draw(&summary), "app /a read n=1 err=0 bytes=10 seq=1 rand=0");
+        assert_eq!(summary.duration_ns(), 50);
+        assert_eq!(summary.slowest().map(|slow| slow.duration_ns).collect::<Vec<_>>(), [50]);
     }
 
     #[test]
@@ -417,15 +391,15 @@ mod tests {
         for path in ["/a", "/b", "/c", "/d", "/a"] {
             summary.add(&read(path, 0, 1));
         }
-        let counts: Vec<_> = summary.rows(&BY_PATH).into_iter().map(|row| row.path).collect();
+        let counts: Vec<_> = summary.rows().into_iter().map(|row| row.path).collect();
         assert_eq!(counts.len(), 3);
-        assert!(draw(&summary, &BY_PATH).contains("- (other) - n=2"));
+        assert!(draw(&summary).contains("(other) (other) - n=2"));
         assert_eq!(summary.slowest().count(), 0);
         let mut many = Summary::new(1);
         many.limits.buckets = 4;
         for path in 0..100 {
             many.add(&read(&path.to_string(), 0, path));
         }
-        assert_eq!(many.rows(&BY_PATH).len(), 3);
+        assert_eq!(many.rows().len(), 3);
     }
 }

@@ -8,6 +8,7 @@ use crate::processes::{
     DatedPath, DatedPosition, Descriptor, Drops, Duplication, OpenFile, ProcessView, Processes,
     Transfer,
 };
+use crate::uring::Requests;
 use crate::values::{
     ARGUMENT, CHILD, COMMAND, COUNT, DIRECTORY, DIRFD, DIRFD2, DURATION, FAMILY, FD, FD2, NAME,
     OF_PID, OFFSET, PATH, PATH2, PID, POINTER, POINTER2, RET, TID, Values, WHENCE,
@@ -38,6 +39,7 @@ const ERRNO_MIN: i64 = -4095;
 pub struct Tracker {
     extractor: Extractor,
     processes: Processes,
+    requests: Requests,
     operations: u64,
     malformed: u64,
 }
@@ -51,6 +53,8 @@ pub struct Counts {
     pub malformed: u64,
     /// State that was dropped because of the limits of memory.
     pub drops: Drops,
+    /// Number of requests of io_uring that were not waited for, because too many had not completed.
+    pub dropped_requests: u64,
 }
 
 impl Tracker {
@@ -77,9 +81,16 @@ impl Tracker {
                 return None;
             }
         };
+        let processes = &mut self.processes;
         let result = match meaning {
-            Meaning::Call(call) => operation(&mut self.processes, call, values, time),
-            meaning => change_state(&mut self.processes, meaning, values).map(|()| None),
+            Meaning::Call(call) => operation(processes, call, values, time),
+            Meaning::UringSubmit => {
+                time.and_then(|time| self.requests.submit(processes, values, time)).map(|()| None)
+            }
+            Meaning::UringComplete => {
+                time.and_then(|time| self.requests.complete(processes, values, time))
+            }
+            meaning => change_state(processes, meaning, values).map(|()| None),
         };
         match result {
             Some(operation) => {
@@ -96,7 +107,8 @@ impl Tracker {
     /// Returns the counters.
     pub fn counts(&self) -> Counts {
         let Tracker { operations, malformed, .. } = *self;
-        Counts { operations, malformed, drops: self.processes.drops() }
+        let (drops, dropped_requests) = (self.processes.drops(), self.requests.dropped());
+        Counts { operations, malformed, drops, dropped_requests }
     }
 }
 
@@ -104,7 +116,7 @@ impl Tracker {
 /// event.
 fn change_state(processes: &mut Processes, meaning: Meaning, values: &Values) -> Option<()> {
     match meaning {
-        Meaning::Call(_) => {}
+        Meaning::Call(_) | Meaning::UringSubmit | Meaning::UringComplete => {}
         Meaning::Fork => processes.fork(values.id(PID)?, values.id(CHILD)?),
         Meaning::Exec => processes.view(values.id(PID)?).exec(values.text(NAME)),
         Meaning::Exit => {

@@ -36,22 +36,30 @@ pub(crate) const CHILD: Slot = 16;
 pub(crate) const OF_PID: Slot = 17;
 /// Address family of a socket.
 pub(crate) const FAMILY: Slot = 18;
-const NUMBERS: usize = 19;
-pub(crate) const PATH: Slot = 19;
-pub(crate) const PATH2: Slot = 20;
+/// Instance of io_uring, as an address in the kernel.
+pub(crate) const RING: Slot = 19;
+/// Request of io_uring, as an address in the kernel.
+pub(crate) const REQUEST: Slot = 20;
+/// Number that a program has given to a request of io_uring.
+pub(crate) const USER_DATA: Slot = 21;
+/// Operation code of a request of io_uring.
+pub(crate) const OPCODE: Slot = 22;
+const NUMBERS: usize = 23;
+pub(crate) const PATH: Slot = 23;
+pub(crate) const PATH2: Slot = 24;
 /// Name of a process.
-pub(crate) const NAME: Slot = 21;
+pub(crate) const NAME: Slot = 25;
 /// Working directory of a process.
-pub(crate) const DIRECTORY: Slot = 22;
+pub(crate) const DIRECTORY: Slot = 26;
 const TEXTS: usize = 4;
 /// Socket address.
-pub(crate) const ADDRESS: Slot = 23;
+pub(crate) const ADDRESS: Slot = 27;
 /// Byte of a socket address that is recorded as an array.
-pub(crate) const ADDRESS_BYTE: Slot = 24;
+pub(crate) const ADDRESS_BYTE: Slot = 28;
 /// Array of two descriptors, whose elements are [`FD`] and [`FD2`].
-pub(crate) const DESCRIPTORS: Slot = 25;
+pub(crate) const DESCRIPTORS: Slot = 29;
 /// Descriptor in an array of two descriptors.
-pub(crate) const DESCRIPTOR: Slot = 26;
+pub(crate) const DESCRIPTOR: Slot = 30;
 pub(crate) const IGNORED: Slot = 254;
 /// Slot of a field that no event contained yet.
 pub(crate) const UNBOUND: Slot = 255;

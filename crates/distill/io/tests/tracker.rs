@@ -21,7 +21,7 @@ use std::fs;
 use std::ops::ControlFlow;
 
 /// Event classes: name and fields. System calls also have `ret` and `duration`.
-const CLASSES: [(&str, &str); 31] = [
+const CLASSES: [(&str, &str); 33] = [
     ("syscall:openat", "i32 dfd, string filename, i32 flags, u32 mode"),
     ("syscall:open", "string filename, i32 flags, u32 mode"),
     ("syscall:socket", "i32 family, i32 type, i32 protocol"),
@@ -53,6 +53,12 @@ const CLASSES: [(&str, &str); 31] = [
     ("process:exit", "i32 code"),
     ("state:process", "u32 of_pid, u32 parent, string name, string cwd"),
     ("state:file", "u32 of_pid, i32 fd, string path"),
+    (
+        "uring:submit",
+        "u64 ring, u64 request, u64 user_data, u32 opcode, u32 flags, i32 fd, u64 offset, \
+         u32 length",
+    ),
+    ("uring:complete", "u64 ring, u64 request, u64 user_data, i32 ret, u32 flags"),
 ];
 
 const METADATA: &str = r#"/* CTF 1.8 */
@@ -280,6 +286,7 @@ fn check(description: &str, expected: &str) {
     let counts = collector.tracker.counts();
     assert_eq!(counts.operations, collector.operations.len() as u64);
     assert_eq!((counts.malformed, counts.drops), Default::default());
+    assert_eq!(counts.dropped_requests, 0);
 }
 
 /// A file's path is known from `open` to `close`; positions advance by reads.
@@ -722,5 +729,54 @@ fn damaged_events_are_losses() {
         "1+0 [1] open 3 /a = 3
          2+0 [1] read 3 /a 1 /0 ~0 = 1
          10+0 [1] read 3 /a 1 /0 ~1 ? = 1",
+    );
+}
+
+/// Requests of io_uring become operations when they complete, in the order of their completions. A
+/// request without an offset advances the position; a registered file has no path.
+#[test]
+fn requests_of_io_uring() {
+    check(
+        "1 1 process:exec name=app
+         2 1 openat dfd=-100 filename=/data ret=3
+         10 1/2 uring:submit ring=1 request=0xa user_data=7 opcode=22 fd=3 offset=4096 length=512
+         11 1/2 uring:submit ring=1 request=0xb user_data=7 opcode=23 fd=3 offset=-1 length=100
+         12 1/2 uring:submit ring=1 request=0xc user_data=7 opcode=1 flags=1 fd=0 offset=0 length=2
+         13 1/2 uring:submit ring=1 request=0xd user_data=7 opcode=11 fd=0
+         20 1/3 uring:complete ring=1 request=0xb user_data=7 ret=100
+         21 1/3 uring:complete ring=1 request=0xd user_data=7 ret=-62
+         22 1/3 uring:complete ring=1 request=0xa user_data=7 ret=-5
+         23 1/3 uring:complete ring=1 request=0xc user_data=7 ret=8192
+         24 1/3 uring:complete ring=1 request=0xc user_data=7 ret=8192
+         30 1 uring:submit ring=1 request=0xa user_data=7 opcode=3 fd=3
+         31 1 uring:submit ring=1 request=0xa user_data=7 opcode=19 fd=3
+         32 1 uring:complete ring=1 request=0xa user_data=7
+         33 1 uring:submit ring=1 request=0xa user_data=7 opcode=18 fd=-100
+         34 1 uring:complete ring=1 request=0xa user_data=7 ret=3
+         35 1 read fd=3 count=1 ret=1",
+        "2+0 app[1] open:openat 3 /data = 3
+         11+9 app[1/2] write:io_uring:write 3 /data 100 /100 ~0 = 100
+         10+12 app[1/2] read:io_uring:read 3 /data /512 @4096 = -5
+         12+11 app[1/2] read:io_uring:readv 8192 @0 = 8192
+         31+1 app[1] close:io_uring:close 3 /data = 0
+         33+1 app[1] open:io_uring:openat 3 = 3
+         35+0 app[1] read 3 1 /1 = 1",
+    );
+}
+
+/// A request that completes several times is found by its ring and its user data.
+#[test]
+fn requests_of_io_uring_that_complete_again() {
+    check(
+        "1 1 uring:submit ring=1 request=0xa user_data=7 opcode=13 fd=3
+         2 1 uring:submit ring=2 request=0xb user_data=7 opcode=13 fd=4
+         5 1 uring:complete ring=1 request=0 user_data=7 ret=5 flags=2
+         7 1 uring:complete ring=1 request=0 user_data=7 ret=6 flags=2
+         8 1 uring:complete ring=3 request=0 user_data=7 ret=6 flags=2
+         9 1 uring:complete ring=1 request=0xa user_data=7 ret=-125
+         10 1 uring:complete ring=1 request=0 user_data=7 ret=7 flags=2",
+        "1+4 [1] accept:io_uring:accept 3>5 = 5
+         5+2 [1] accept:io_uring:accept 3>6 = 6
+         7+2 [1] accept:io_uring:accept 3 = -125",
     );
 }

@@ -3,7 +3,8 @@
 use crate::output::{message, styled_stderr};
 use blkkin_reader::Problem;
 use std::io::{self, Write};
-use std::process::ExitCode;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitCode, ExitStatus};
 
 /// Exit status of `blkkin`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,8 +19,7 @@ pub(crate) enum Exit {
     Lost,
     /// Ctrl-C, SIGTERM or the closing of the terminal ended the command.
     Interrupted,
-    /// Exit status of the command that `blkkin record` has run; for a command that a signal ended,
-    /// 128 plus the signal's number.
+    /// Exit status of the command that `blkkin` has run, by [`command_status`].
     Command(u8),
 }
 
@@ -33,6 +33,15 @@ impl From<Exit> for ExitCode {
             Exit::Interrupted => 130,
             Exit::Command(status) => status,
         })
+    }
+}
+
+/// Returns the exit status that a shell would report for a command: that of the command, or 128
+/// plus the number of the signal that ended it.
+pub(crate) fn command_status(status: ExitStatus) -> u8 {
+    match status.code() {
+        Some(code) => code as u8,
+        None => 128 + status.signal().unwrap_or(0) as u8,
     }
 }
 
@@ -131,4 +140,16 @@ pub(crate) fn report_problems(problems: &[Problem]) -> Exit {
         let _ = writeln!(err, "{ERROR}error:{ERROR:#} and {more} more of the like");
     }
     if problems.is_empty() { Exit::Ok } else { Exit::Failed }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_have_the_status_of_a_shell() {
+        assert_eq!(command_status(ExitStatus::from_raw(7 << 8)), 7);
+        assert_eq!(command_status(ExitStatus::from_raw(0)), 0);
+        assert_eq!(command_status(ExitStatus::from_raw(15)), 143);
+    }
 }

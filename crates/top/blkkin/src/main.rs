@@ -16,6 +16,7 @@ mod man;
 mod output;
 mod progress;
 mod table;
+mod terminal;
 mod values;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -52,6 +53,7 @@ const EXAMPLES: &str = concat!(
         blkkin io --app postgres                       file and network operations of a program\n  \
         blkkin probe ls 'syscall:*at'                  where the kernel and programs can be traced\n  \
         blkkin doctor                                  what this machine lacks, and how to enable it\n  \
+        blkkin top io                                  sums of them, live\n  \
         blkkin server --memory                         collect requests of all nodes, and find them\n  \
         blkkin store check                             what a store on disk holds, and what is wrong"
 );
@@ -82,6 +84,7 @@ enum Command {
     Io(commands::io::Args),
     Probe(commands::probe::Args),
     Doctor(commands::doctor::Args),
+    Top(commands::top::Args),
     View(commands::view::Args),
     Spans(commands::spans::Args),
     Query(commands::query::Args),
@@ -138,6 +141,7 @@ fn main() -> ExitCode {
         Command::Io(args) => commands::io::run(args),
         Command::Probe(args) => commands::probe::run(args),
         Command::Doctor(args) => commands::doctor::run(&args),
+        Command::Top(args) => commands::top::run(args),
         Command::View(args) => commands::view::run(args),
         Command::Spans(args) => commands::spans::run(args),
         #[cfg(feature = "sql")]

@@ -7,7 +7,7 @@ mod support;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -29,9 +29,16 @@ fn has_probes(test: &str, scratch: &Scratch) -> bool {
 
 fn objects(output: &Output) -> Vec<Value> {
     assert!(output.status.success(), "{}: {}", output.status, text(&output.stderr));
-    let lines = text(&output.stdout);
+    parse(&text(&output.stdout))
+}
+
+/// Returns the objects after the first one, which names the schema.
+fn parse(lines: &str) -> Vec<Value> {
     let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"));
-    lines.lines().map(parse).collect()
+    let mut objects = lines.lines().map(parse);
+    let begin: Value = objects.next().expect("a first line");
+    assert_eq!((&begin["type"], &begin["schema"]), (&"begin".into(), &"blkkin.io.v1".into()));
+    objects.collect()
 }
 
 /// Script with all kinds of calls on files: relative paths, redirections, pipes and failures.
@@ -166,7 +173,7 @@ fn start(scratch: &Scratch, app: &str) -> (std::process::Child, impl Iterator<It
         let list = ["io", "apps", "ls", "--recording", &pid];
         run(blkkin(&scratch.0).args(list)).status.success()
     });
-    (child, lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()))
+    (child, lines.skip(1).map(|line| serde_json::from_str(&line.unwrap()).unwrap()))
 }
 
 fn interrupt(child: &mut std::process::Child) {
@@ -267,8 +274,7 @@ fn the_preloaded_library_needs_no_rights() {
         run(blkkin(&scratch.0).args(["io", "--preload", "--json", "--", "sh", "-c", script]));
     assert_eq!(output.status.code(), Some(7), "{}", text(&output.stderr));
     let lines = text(&output.stdout);
-    let operations: Vec<Value> =
-        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let operations = parse(&lines);
     let path = scratch.0.join("files/sums");
     let is_write = |one: &&Value| one["op"] == "write" && one["path"] == path.to_str().unwrap();
     let writes: Vec<&Value> = operations.iter().filter(is_write).collect();
@@ -283,4 +289,233 @@ fn the_preloaded_library_needs_no_rights() {
     assert_eq!(shown.iter().filter(is_read).count(), 1000);
     let static_command = run(blkkin(&scratch.0).args(["io", "--preload", "--app", "x", "--", "y"]));
     assert_eq!(static_command.status.code(), Some(2));
+}
+
+/// The requests that fio makes by io_uring are operations: as many reads and writes as it reports,
+/// with their file, offset, size and duration.
+#[test]
+fn requests_of_io_uring_are_operations() {
+    const TEST: &str = "requests_of_io_uring_are_operations";
+    let scratch = Scratch::new("io-uring");
+    if !has_probes(TEST, &scratch) {
+        return;
+    }
+    if !is_installed("fio") {
+        return skip(TEST, "fio is missing");
+    }
+    let fio = ["fio", "--name=x", "--filename=data", "--size=1m", "--bs=4k", "--rw=randrw"];
+    let by = ["--ioengine=io_uring", "--iodepth=8", "--fsync=16", "--thread"];
+    let report = ["--output-format=json", "--output=report"];
+    let mut command = blkkin(&scratch.0);
+    command.args(["io", "--json", "--"]).args(fio).args(by).args(report);
+    let operations = objects(&run(&mut command));
+    let report: Value =
+        serde_json::from_str(&fs::read_to_string(scratch.0.join("report")).unwrap()).unwrap();
+    let job = &report["jobs"][0];
+    if job["error"] != 0 {
+        return skip(TEST, "fio cannot use io_uring");
+    }
+    let path = scratch.0.join("data");
+    for kind in ["read", "write"] {
+        let call = format!("io_uring:{kind}");
+        let requests: Vec<&Value> = operations.iter().filter(|one| one["call"] == *call).collect();
+        assert_eq!(requests.len() as u64, job[kind]["total_ios"].as_u64().unwrap(), "{kind}");
+        let bytes: u64 = requests.iter().map(|one| one["done"].as_u64().unwrap()).sum();
+        assert_eq!(bytes, job[kind]["io_bytes"].as_u64().unwrap(), "{kind}");
+        for one in &requests {
+            assert_eq!((&one["op"], &one["path"]), (&kind.into(), &path.to_str().into()));
+            assert_eq!(one["asked"], 4096);
+            assert!(one["offset"].as_u64().unwrap().is_multiple_of(4096), "{one}");
+            assert!(one["duration"].as_u64().unwrap() > 0, "{one}");
+        }
+    }
+    let is_sync = |one: &&Value| one["call"] == "io_uring:fsync" && one["result"] == 0;
+    assert_eq!(
+        operations.iter().filter(is_sync).count() as u64,
+        job["sync"]["total_ios"].as_u64().unwrap()
+    );
+}
+
+/// Command that writes 30 blocks into the file `sums`, and sleeps after each third one.
+const WRITER: &str = "for i in 1 2 3 4 5 6 7 8 9 10; do \
+    dd if=/dev/zero of=sums bs=4096 count=3 conv=notrunc status=none; sleep 0.05; done";
+
+/// The intervals of `blkkin top io` together have each operation once.
+#[test]
+fn intervals_have_each_operation_once() {
+    let scratch = Scratch::new("io-top");
+    if !has_probes("intervals_have_each_operation_once", &scratch) {
+        return;
+    }
+    let top = ["top", "io", "--interval", "0.2"];
+    let command = ["--", "sh", "-c", WRITER];
+    let lines = objects(&run(blkkin(&scratch.0).args(top).arg("--json").args(command)));
+    let of = |kind: &str| lines.iter().filter(|one| one["type"] == kind).collect::<Vec<_>>();
+    let intervals = of("interval");
+    assert!(intervals.len() > 1, "{intervals:?}");
+    let sum = |objects: &[&Value], key: &str| {
+        objects.iter().map(|one| one[key].as_u64().unwrap()).sum::<u64>()
+    };
+    let sums = of("sum");
+    assert_eq!(sum(&sums, "count"), sum(&intervals, "operations"));
+    let path = scratch.0.join("sums");
+    let is_write = |one: &&&Value| one["op"] == "write" && one["path"] == path.to_str().unwrap();
+    let writes: Vec<&Value> = sums.iter().filter(is_write).copied().collect();
+    assert_eq!((sum(&writes, "count"), sum(&writes, "bytes")), (30, 30 * 4096));
+    let table = run(blkkin(&scratch.0).args(top).args(command));
+    let table = text(&table.stdout);
+    assert!(table.matches("  NAME").count() > 1 && table.contains("SLOWEST"), "{table}");
+    assert!(table.contains("/sums") && !table.contains('\u{1b}'), "{table}");
+    let once = blkkin(&scratch.0).args(top).args(["-n", "1", "--json"]).output().unwrap();
+    let once = objects(&once);
+    assert_eq!(once.iter().filter(|one| one["type"] == "interval").count(), 1);
+}
+
+/// On a terminal, `blkkin top io` draws on the second screen, obeys keys, and restores the first.
+#[test]
+fn the_screen_obeys_keys() {
+    const TEST: &str = "the_screen_obeys_keys";
+    let scratch = Scratch::new("io-screen");
+    if !has_probes(TEST, &scratch) {
+        return;
+    }
+    if !is_installed("script") {
+        return skip(TEST, "script is missing");
+    }
+    let program = env!("CARGO_BIN_EXE_blkkin");
+    let top = format!("stty cols 120 rows 30; {program} top io --interval 0.2; echo status $?");
+    let mut command = Command::new("script");
+    command.args(["-qfec", &top, "/dev/null"]).env("LC_ALL", "C.UTF-8").current_dir(&scratch.0);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("script");
+    let mut keys = child.stdin.take().unwrap();
+    let mut out = child.stdout.take().unwrap();
+    let mut shown = String::new();
+    let mut until = |what: &str| {
+        let mut bytes = [0; 4096];
+        while !shown.contains(what) {
+            let size = out.read(&mut bytes).unwrap();
+            assert!(size > 0, "{what} is not in {shown:?}");
+            shown.push_str(&String::from_utf8_lossy(&bytes[..size]));
+        }
+        std::mem::take(&mut shown)
+    };
+    assert!(until("q quit").contains("\u{1b}[?1049h"));
+    keys.write_all(b"s").unwrap();
+    until("by count");
+    keys.write_all(b"p").unwrap();
+    until("PAUSED");
+    keys.write_all(b"q").unwrap();
+    let end = until("status 0");
+    assert!(end.contains("\u{1b}[?25h\u{1b}[?1049l"), "{end:?}");
+    drop(keys);
+    child.wait().unwrap();
+}
+
+/// Directory of a control group of version 2 that is removed on drop, when its processes have
+/// ended.
+struct Group(std::path::PathBuf);
+
+impl Group {
+    fn create(above: &Path, name: &str) -> std::io::Result<Group> {
+        let path = above.join(name);
+        fs::create_dir(&path).map(|()| Group(path))
+    }
+
+    fn add(&self, pid: u32) {
+        fs::write(self.0.join("cgroup.procs"), pid.to_string()).expect("to move the process");
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+/// Shell that copies a line of its input into a file, for each line, without other processes.
+struct Copier(std::process::Child);
+
+impl Copier {
+    fn start(scratch: &Scratch, file: &str) -> Copier {
+        let script = format!("while read line; do echo $line >> {file}; done");
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]).stdin(Stdio::piped()).current_dir(&scratch.0);
+        Copier(command.spawn().expect("a shell"))
+    }
+
+    fn copy(&mut self) {
+        writeln!(self.0.stdin.as_mut().unwrap(), "line").unwrap();
+    }
+}
+
+impl Drop for Copier {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
+/// The processes of a control group are recorded, those below it too: a process that is in it, one
+/// that another process moves into it, and what they start; not one that has left it.
+#[test]
+fn processes_of_a_control_group_are_recorded() {
+    const TEST: &str = "processes_of_a_control_group_are_recorded";
+    let scratch = Scratch::new("io-cgroup");
+    if !has_probes(TEST, &scratch) {
+        return;
+    }
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let mut mounts = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let Some(root) = mounts.find(|words| words[2] == "cgroup2").map(|words| words[1].to_owned())
+    else {
+        return skip(TEST, "no control groups of version 2 are mounted");
+    };
+    let name = format!("blkkin-test-{}", std::process::id());
+    let Ok(group) = Group::create(Path::new(&root), &name) else {
+        return skip(TEST, "control groups cannot be made");
+    };
+    let below = Group::create(&group.0, "below").unwrap();
+    let mut present = Copier::start(&scratch, "present");
+    let mut moved = Copier::start(&scratch, "moved");
+    let mut left = Copier::start(&scratch, "left");
+    let mut outside = Copier::start(&scratch, "outside");
+    below.add(present.0.id());
+    group.add(left.0.id());
+
+    let mut command = blkkin(&scratch.0);
+    command.args(["io", "--json", "--cgroup", &name]);
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("blkkin");
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().skip(1);
+    let operations = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+    let pid = child.id().to_string();
+    support::process::until("it listens", || {
+        let list = ["io", "apps", "ls", "--recording", &pid];
+        run(blkkin(&scratch.0).args(list)).status.success()
+    });
+    assert!(apps(&scratch, child.id(), &["ls"]).contains(&format!("cgroup:{name}")));
+    below.add(moved.0.id());
+    fs::write(Path::new(&root).join("cgroup.procs"), left.0.id().to_string()).unwrap();
+    // The state of a process that moves is recorded soon, and that of its children with it.
+    let mut starter = Command::new("sh");
+    let procs = below.0.join("cgroup.procs");
+    let script = format!("echo $$ > {}; sleep 1; echo line > started", procs.display());
+    starter.args(["-c", &script]).current_dir(&scratch.0);
+    std::thread::sleep(Duration::from_secs(1));
+    for copier in [&mut outside, &mut left, &mut moved, &mut present] {
+        copier.copy();
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(starter.status().unwrap().success());
+    let refused = ["io", "apps", "--recording", &pid, "add", "cgroup:/no"];
+    let error = run(blkkin(&scratch.0).args(refused));
+    assert!(text(&error.stderr).contains("cannot choose the control group `/no`"), "{error:?}");
+    interrupt(&mut child);
+    let path = |name: &str| scratch.0.join(name).to_str().unwrap().to_owned();
+    let written: Vec<String> = operations
+        .filter(|one| one["op"] == "write" && one["program"] == "sh")
+        .filter_map(|one| one["path"].as_str().map(str::to_owned))
+        .filter(|path| path.contains("io-cgroup"))
+        .collect();
+    assert_eq!(written, [path("moved"), path("present"), path("started")]);
+    drop((present, moved, left, outside));
 }

@@ -5,54 +5,68 @@ mod choice;
 mod control;
 mod control_socket;
 mod gate;
+mod live;
 mod options;
 mod outcome;
+mod plan;
 mod preload;
+mod printer;
+mod pump;
 mod recording;
-mod show;
+mod sink;
+mod top;
 
 use crate::exit::{self, Error, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::plural;
 use blkkin_reader::{Follower, Reading, Source};
 use choice::Choice;
-use options::{Command, Format};
+use options::{Command, Programs};
 use outcome::Outcome;
-use recording::{Ends, Recording};
-use show::Shower;
+use plan::Plan;
+use printer::OperationPrinter;
+use pump::Ends;
+use recording::Recording;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 pub(crate) use options::Args;
+pub(crate) use top::{Args as TopArgs, run as run_top};
 
 /// Interval between two checks for Ctrl-C and for the end of the command.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
-/// Interval between two drawings of the summary on a terminal.
-const DRAW_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     if let Some(Command::Apps(apps)) = &args.command {
         return apps::run(apps);
     }
     if args.gate {
-        return Ok(gate::pass(&args.run));
+        return Ok(gate::pass(&args.programs.run));
     }
     if !args.from.is_empty() {
         return show_trace(&args);
     }
-    if args.apps.is_empty() && args.pids.is_empty() && args.run.is_empty() {
+    if args.programs.is_empty() {
         return Err(Error::usage("no program is chosen").hint(
-            "give --app NAME, --pid PID, or a command after `--`; --from TRACE reads a trace",
+            "give --app NAME, --cgroup PATH, --pid PID, or a command after `--`; --from TRACE reads \
+             a trace",
         ));
     }
-    if args.limit.is_some() && !args.has_view() {
+    let plan = Plan::of(&args);
+    if args.limit.is_some() && plan.view.is_none() {
         return Err(Error::usage("--limit counts the operations that are shown, and none are")
             .hint("add --format, --json or --summary, or leave out --limit"));
     }
-    match args.preload {
-        true => preload::run(&args),
-        false => record(&args),
+    record(&plan)
+}
+
+/// Records programs, and shows their operations.
+fn record(plan: &Plan<'_>) -> Result<Exit, Error> {
+    let programs = plan.programs.ok_or_else(|| Error::usage("no program is chosen"))?;
+    match programs.preload {
+        true => preload::run(plan, programs),
+        false => record_by_kernel(plan, programs),
     }
 }
 
@@ -72,12 +86,12 @@ fn show_trace(args: &Args) -> Result<Exit, Error> {
     let opened = blkkin_reader::open(&sources);
     let interrupt = Interrupt::listen()?;
     let asked = interrupt.clone();
-    let mut shower = Shower::new(args)?;
+    let mut printer = OperationPrinter::new(&Plan::of(args))?;
     let reading = Reading::new(&opened.traces).stop_when(move || asked.is_set());
-    let mut stats = reading.ordered(&mut shower);
+    let mut stats = reading.ordered(&mut printer);
     stats.problems.splice(0..0, opened.problems.iter().cloned());
-    shower.finish()?;
-    if shower.operations() == 0 && stats.problems.is_empty() && !interrupt.is_set() {
+    printer.finish()?;
+    if printer.operations() == 0 && stats.problems.is_empty() && !interrupt.is_set() {
         exit::warn("no operation was found; is it a trace of `blkkin io -o`?");
     }
     let exit = exit::report_problems(&stats.problems);
@@ -85,59 +99,54 @@ fn show_trace(args: &Args) -> Result<Exit, Error> {
 }
 
 /// Records the chosen programs until Ctrl-C, the end of the command, or the limit.
-fn record(args: &Args) -> Result<Exit, Error> {
+fn record_by_kernel(plan: &Plan<'_>, programs: &Programs) -> Result<Exit, Error> {
     let interrupt = Interrupt::listen()?;
     let begun = Instant::now();
-    let (mut recording, handle) = Recording::start(args)?;
-    recording.choose(Choice::Names(args.apps.iter().cloned().collect()))?;
-    for pid in &args.pids {
-        recording.choose(Choice::Process(*pid))?;
-    }
+    let (mut recording, handle) = Recording::start(plan, programs)?;
+    choose(&mut recording, programs)?;
     // Only a list of names can be changed.
-    let _control = match args.apps.is_empty() {
+    let names = programs.names();
+    let _control = match names.is_empty() {
         true => None,
-        false => Some(control::Server::start(handle, args.apps.iter().cloned().collect())?),
+        false => Some(control::Server::start(handle, names)?),
     };
-    let mut child = match args.run.is_empty() {
+    let mut child = match programs.run.is_empty() {
         true => None,
-        false => Some(gate::Gated::start(&args.run, |pid| recording.choose(Choice::Process(pid)))?),
+        false => {
+            let choose = |pid| recording.choose(Choice::Process(pid));
+            Some(gate::Gated::start(&programs.run, choose)?)
+        }
     };
-    let mut shower = Shower::new(args)?;
+    let mut printer = OperationPrinter::new(plan)?;
     let mut follower = Follower::new(&recording.sources());
     let mut problems = Vec::new();
-    let is_screen = args.summary && args.format() == Format::Columns && shower.is_terminal();
-    let mut drawn = Instant::now();
     let mut status = None;
     loop {
         let progress = recording.wait(CHECK_INTERVAL);
-        if args.has_view() {
+        if plan.view.is_some() {
             follower.refresh(progress.has_ended);
-            let part = follower.deliver_until(progress.end_ns, |reading| reading, &mut shower);
+            let part = follower.deliver_until(progress.end_ns, |reading| reading, &mut printer);
             problems.extend(part.problems);
-            shower.flush()?;
+            printer.update()?;
         }
         if progress.has_ended {
             break;
-        }
-        if is_screen && drawn.elapsed() >= DRAW_INTERVAL {
-            drawn = Instant::now();
-            shower.draw()?;
         }
         if let Some(child) = &mut child
             && status.is_none()
         {
             status = child.try_wait()?;
         }
-        if interrupt.is_set() || status.is_some() || shower.is_over() {
+        if interrupt.is_set() || status.is_some() || printer.is_over() {
             recording.stop();
         }
     }
-    if args.has_view() {
+    if plan.view.is_some() {
         problems.extend(follower.problems());
     }
-    shower.finish()?;
+    printer.finish()?;
     let ends = recording.finish()?;
-    summarize(args, &ends, begun.elapsed());
+    summarize(plan, &ends, begun.elapsed());
     Ok(Outcome {
         problems,
         command: status,
@@ -147,9 +156,18 @@ fn record(args: &Args) -> Result<Exit, Error> {
     .report())
 }
 
+/// Chooses the programs: those of the options, or all but this one.
+fn choose(recording: &mut Recording, programs: &Programs) -> Result<(), Error> {
+    if programs.is_empty() {
+        return recording.choose(Choice::All);
+    }
+    recording.choose(Choice::Names(programs.names()))?;
+    programs.pids.iter().try_for_each(|pid| recording.choose(Choice::Process(*pid)))
+}
+
 /// Prints the losses and, for a recorded trace, what was recorded.
-fn summarize(args: &Args, ends: &Ends, took: Duration) {
-    if let Some(output) = &args.output {
+fn summarize(plan: &Plan<'_>, ends: &Ends, took: Duration) {
+    if let Some(output) = plan.output {
         exit::note(&format!(
             "{} in {:.1} s, {} in {}",
             plural(ends.recorded, "event"),

@@ -1,4 +1,5 @@
-//! Subcommands, one file each. `event_limits` and `write` are shared by several subcommands.
+//! Subcommands, one file each. `event_limits`, `private_agent` and `write` are shared by several
+//! subcommands.
 
 pub(crate) mod agent;
 pub(crate) mod channel;
@@ -13,6 +14,7 @@ pub(crate) mod info;
 pub(crate) mod io;
 pub(crate) mod kernel_tracer;
 pub(crate) mod merge;
+mod private_agent;
 pub(crate) mod probe;
 pub(crate) mod query;
 pub(crate) mod record;
@@ -26,5 +28,6 @@ pub(crate) mod spans;
 pub(crate) mod sql;
 pub(crate) mod status;
 pub(crate) mod store;
+pub(crate) mod top;
 pub(crate) mod view;
 mod write;

@@ -1,18 +1,15 @@
 //! `blkkin record`: runs a command and records its events, without a daemon or set-up.
 
-use crate::commands::agent::log;
+use super::private_agent::PrivateAgent;
 use crate::commands::event;
 use crate::commands::event_limits::EventLimits;
 use crate::exit::{self, Error, Exit};
 use crate::interrupt::ending_signals;
 use crate::losses;
 use crate::{output, values};
-use blkkin_agent::Background;
-use blkkin_client::{Client, Timeouts};
-use blkkin_control::address::VARIABLE;
+use blkkin_client::Client;
 use blkkin_control::{
-    Applications, Channel, Context, Events, Level, Levels, Loss, NewChannel, Processes, Purpose,
-    Reply, Request, Selection, Session, code,
+    Applications, Channel, Context, Level, Levels, Loss, Processes, Reply, Request, Selection,
 };
 use blkkin_filter::Filter;
 use blkkin_reader::{Reading, Source};
@@ -21,7 +18,6 @@ use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGQUIT};
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
@@ -112,10 +108,6 @@ const FORK_PATIENCE: Duration = Duration::from_secs(1);
 /// Interval between two checks of recorded programs.
 const FOLLOW_PAUSE: Duration = Duration::from_millis(50);
 
-/// Maximum time that traced programs wait for the agent at their start, in milliseconds. The agent
-/// already runs.
-const WAIT_MS: &str = "2000";
-
 pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     let program = args.command.first().ok_or_else(|| Error::usage("no command"))?;
     if let Some(Err(error)) = args.filter.as_deref().map(Filter::parse_for_recording) {
@@ -128,74 +120,41 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     let output = std::path::absolute(&output)
         .map_err(|error| Error::failed(format!("cannot use `{}`: {error}", output.display())))?;
 
-    let start = |error: std::io::Error| Error::failed(format!("cannot start an agent: {error}"));
-    let agent = Background::start(log).map_err(start)?;
-    let mut client = Client::connect(
-        &[agent.socket().to_owned()],
-        "blkkin record",
-        env!("CARGO_PKG_VERSION"),
-        Timeouts::default(),
-    )?;
-    for request in requests(&args, &name, &output) {
-        client.request_all(&request)?;
-    }
+    let mut agent = PrivateAgent::start("blkkin record")?;
+    agent.record(&name, &output, channel(&args), selection(&args))?;
     let begun = Instant::now();
-    let status = run_command(&args.command, agent.socket(), &output)?;
-    let running_programs = wait_for_programs(&mut client, args.no_wait)?;
+    let status = run_command(agent.command(&args.command), &output)?;
+    let running_programs = wait_for_programs(agent.client(), args.no_wait)?;
     let took = begun.elapsed();
-    let losses = end(&mut client, name)?;
-    drop(client);
-    agent.end().map_err(|error| Error::failed(format!("the agent did not end well: {error}")))?;
+    let losses = agent.finish(&name)?;
+    agent.end()?;
     summarize(&args, &output, took, running_programs, &losses)?;
-    Ok(match (status.code(), status.signal()) {
-        (Some(0), _) if !losses.is_empty() => Exit::Lost,
-        (Some(code), _) => Exit::Command(code as u8),
-        (None, signal) => Exit::Command(128 + signal.unwrap_or(0) as u8),
+    Ok(match exit::command_status(status) {
+        0 if !losses.is_empty() => Exit::Lost,
+        status => Exit::Command(status),
     })
 }
 
-/// Returns the requests that set up and start the recording session.
-fn requests(args: &Args, session: &str, output: &Path) -> [Request; 4] {
-    let session = session.to_owned();
-    [
-        Request::CreateSession(Session {
-            name: session.clone(),
-            purpose: Purpose::Record,
-            output: Some(output.to_owned()),
-        }),
-        Request::CreateChannel(NewChannel {
-            session: session.clone(),
-            channel: Channel {
-                subbuffer_size: args.subbuf_size,
-                subbuffer_count: args.num_subbuf,
-                contexts: args.context.clone(),
-                wait_us: args.limits.blocking.unwrap_or(0),
-                event_size: args.limits.string_max,
-                ..Channel::named("channel0")
-            },
-        }),
-        Request::EnableEvents(Events {
-            session: session.clone(),
-            channel: None,
-            selection: Selection {
-                excluded: args.exclude.clone(),
-                levels: args.level.map_or(Levels::Any, |level| Levels::AtLeast { level }),
-                filter: args.filter.clone(),
-                ..Selection::for_names(&args.events)
-            },
-        }),
-        Request::StartSession(session),
-    ]
+/// Returns the channel of the recording.
+fn channel(args: &Args) -> Channel {
+    Channel {
+        subbuffer_size: args.subbuf_size,
+        subbuffer_count: args.num_subbuf,
+        contexts: args.context.clone(),
+        wait_us: args.limits.blocking.unwrap_or(0),
+        event_size: args.limits.string_max,
+        ..Channel::named("channel0")
+    }
 }
 
-/// Stops and destroys the session; returns its losses.
-fn end(client: &mut Client, session: String) -> Result<Vec<Loss>, Error> {
-    match client.request_all(&Request::StopSession(session.clone())) {
-        // The destroy request counts events that cannot be written.
-        Err(blkkin_client::Error::Failed { failed, .. }) if failed.code == code::OUTPUT => {}
-        stopped => drop(stopped?),
+/// Returns the events to record.
+fn selection(args: &Args) -> Selection {
+    Selection {
+        excluded: args.exclude.clone(),
+        levels: args.level.map_or(Levels::Any, |level| Levels::AtLeast { level }),
+        filter: args.filter.clone(),
+        ..Selection::for_names(&args.events)
     }
-    Ok(losses::from_replies(&client.request_all(&Request::DestroySession(session))?))
 }
 
 /// Waits for the end of all recorded programs that the command started, or for a signal; does not
@@ -248,8 +207,8 @@ fn reap(command: Option<Pid>) -> bool {
     has_others
 }
 
-/// Runs the command until it ends; traced programs find the agent at the socket `agent`.
-fn run_command(command: &[OsString], agent: &Path, output: &Path) -> Result<ExitStatus, Error> {
+/// Runs the command until it ends.
+fn run_command(mut command: Command, output: &Path) -> Result<ExitStatus, Error> {
     // Ctrl-C is meant for the command, which receives it too; this process waits for the command.
     let asked = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGQUIT] {
@@ -261,14 +220,10 @@ fn run_command(command: &[OsString], agent: &Path, output: &Path) -> Result<Exit
     // As the subreaper, this process becomes the parent of daemons that the command starts, and
     // notices their end.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-    let child = Command::new(&command[0])
-        .args(&command[1..])
-        .env(VARIABLE, agent)
-        .env("BLKKIN_WAIT", WAIT_MS)
-        .spawn();
-    let child = child.map_err(|error| {
+    let child = command.spawn().map_err(|error| {
         let _ = std::fs::remove_dir(output);
-        Error::failed(format!("cannot run `{}`: {error}", command[0].to_string_lossy()))
+        let program = command.get_program().to_string_lossy();
+        Error::failed(format!("cannot run `{program}`: {error}"))
     })?;
     wait(child, &asked)
         .map_err(|error| Error::failed(format!("cannot wait for the command: {error}")))

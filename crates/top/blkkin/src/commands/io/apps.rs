@@ -18,6 +18,7 @@ use std::path::Path;
         blkkin io apps ls\n  \
         blkkin io apps set iozone,dd\n  \
         blkkin io apps add postgres\n  \
+        blkkin io apps add cgroup:system.slice/cron.service\n  \
         blkkin io apps remove dd")]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -46,7 +47,8 @@ enum Change {
 
 #[derive(clap::Args, Debug)]
 struct Names {
-    /// Names of programs, as `ps -o comm` shows them
+    /// Names of programs, as `ps -o comm` shows them, or cgroup:PATH for all processes in a control
+    /// group
     #[arg(required = true, value_name = "NAME", value_delimiter = ',')]
     names: Vec<String>,
 }

@@ -1,11 +1,11 @@
 //! Start of the command: a process of this program stops itself, is chosen, and becomes the
 //! command when it is continued. So the command is recorded from its first system call.
 
-use crate::exit::{Error, Exit};
+use crate::exit::{self, Error, Exit};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpid, kill_process, waitid};
 use std::ffi::OsString;
 use std::io;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
 /// Exit status of a shell for a command that is not found.
@@ -61,15 +61,11 @@ impl Gated {
         Ok(Gated { child })
     }
 
-    /// Returns the command's exit status if it has ended; for a command that a signal has ended,
-    /// 128 plus the signal's number.
+    /// Returns the command's exit status, by [`exit::command_status`], if it has ended.
     pub(super) fn try_wait(&mut self) -> Result<Option<u8>, Error> {
         let status = self.child.try_wait();
         let status = status
             .map_err(|error| Error::failed(format!("cannot wait for the command: {error}")))?;
-        Ok(status.map(|status| match (status.code(), status.signal()) {
-            (Some(code), _) => code as u8,
-            (None, signal) => 128 + signal.unwrap_or(0) as u8,
-        }))
+        Ok(status.map(exit::command_status))
     }
 }

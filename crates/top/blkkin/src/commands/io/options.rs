@@ -1,17 +1,19 @@
-//! Options of `blkkin io`.
+//! Options of `blkkin io`, and those that `blkkin top io` shares.
 
 use super::apps;
+use super::choice::CGROUP_PREFIX;
 use crate::output::ColorChoice;
 use crate::values;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Show the file and network operations of chosen programs
 ///
-/// Programs are chosen by name, by process id, or as a command to run; programs that they start are
-/// included for the last two. Programs need no changes and no restart. Needs root, or the
-/// capabilities CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN; --preload needs no rights. The list of
-/// names can be changed while it runs: `blkkin io apps`.
+/// Programs are chosen by name, by control group, by process id, or as a command to run; programs
+/// that they start are included for the last two. Programs need no changes and no restart. Needs
+/// root, or the capabilities CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN; --preload needs no rights. The
+/// list of names and groups can be changed while it runs: `blkkin io apps`.
 #[derive(clap::Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -19,6 +21,7 @@ use std::path::PathBuf;
         blkkin io -- tar cf backup.tar src              a command and what it starts\n  \
         blkkin io --app fio --app postgres              all processes of these programs, also later ones\n  \
         blkkin io --app fio --summary                   sums by program, operation and file\n  \
+        blkkin io --cgroup system.slice/cron.service    all processes of a service\n  \
         blkkin io --pid 1327 --json | jq .path          one JSON object an operation\n  \
         blkkin io --app postgres -o trace               record only; then: blkkin io --from trace\n  \
         blkkin io apps set iozone,dd                    change the list of a running blkkin io\n  \
@@ -29,19 +32,14 @@ pub(crate) struct Args {
     #[command(subcommand)]
     pub(super) command: Option<Command>,
 
-    /// Programs by name, as `ps -o comm` shows it: the first 15 characters
-    #[arg(long = "app", value_name = "NAME", value_delimiter = ',', help_heading = "Programs")]
-    pub(super) apps: Vec<String>,
-
-    /// Processes by id, with the processes that they start from now on
-    #[arg(long = "pid", value_name = "PID", value_delimiter = ',', help_heading = "Programs")]
-    pub(super) pids: Vec<u32>,
+    #[command(flatten)]
+    pub(super) programs: Programs,
 
     /// Show recorded traces, written by `-o`, instead of recording
     #[arg(
         long,
         value_name = "TRACE",
-        conflicts_with_all = ["apps", "pids", "output", "run", "buffer"]
+        conflicts_with_all = ["apps", "cgroups", "pids", "output", "run", "buffer", "preload"]
     )]
     pub(super) from: Vec<PathBuf>,
 
@@ -49,11 +47,6 @@ pub(crate) struct Args {
     /// --format, --json or --summary
     #[arg(short, long, value_name = "DIR")]
     pub(super) output: Option<PathBuf>,
-
-    /// Size of each processor's buffer, a power of two [default: 4M, or less with more than 61
-    /// processors]
-    #[arg(long, value_name = "SIZE", value_parser = values::size)]
-    pub(super) buffer: Option<u64>,
 
     /// End the recording after this many operations; a command that was started continues
     #[arg(long, value_name = "N", help_heading = "Output")]
@@ -75,9 +68,31 @@ pub(crate) struct Args {
     #[arg(long, value_enum, value_name = "WHEN", default_value_t, help_heading = "Output")]
     pub(super) color: ColorChoice,
 
-    /// Command to run
-    #[arg(last = true, value_name = "COMMAND", id = "run", help_heading = "Programs")]
-    pub(super) run: Vec<OsString>,
+    /// Stop until the parent continues this process, then become the command
+    #[arg(long, hide = true, requires = "run")]
+    pub(super) gate: bool,
+}
+
+/// Programs to record.
+#[derive(clap::Args, Debug)]
+pub(super) struct Programs {
+    /// Programs by name, as `ps -o comm` shows it: the first 15 characters
+    #[arg(long = "app", value_name = "NAME", value_delimiter = ',', help_heading = "Programs")]
+    pub(super) apps: Vec<String>,
+
+    /// Processes in a control group of version 2 or below it, also those that start in it or move
+    /// into it later: a directory, or a path such as system.slice/cron.service
+    #[arg(long = "cgroup", value_name = "PATH", help_heading = "Programs")]
+    pub(super) cgroups: Vec<String>,
+
+    /// Processes by id, with the processes that they start from now on
+    #[arg(long = "pid", value_name = "PID", value_delimiter = ',', help_heading = "Programs")]
+    pub(super) pids: Vec<u32>,
+
+    /// Size of each processor's buffer, a power of two [default: 4M, or less with more than 61
+    /// processors]
+    #[arg(long, value_name = "SIZE", value_parser = values::size)]
+    pub(super) buffer: Option<u64>,
 
     /// Record from inside the command, without privileges and at lower cost. Misses static
     /// programs, direct system calls (Go, io_uring), and calls that the C library makes itself
@@ -85,14 +100,14 @@ pub(crate) struct Args {
     #[arg(
         long,
         requires = "run",
-        conflicts_with_all = ["apps", "pids", "from", "buffer"],
+        conflicts_with_all = ["apps", "cgroups", "pids", "buffer"],
         help_heading = "Programs"
     )]
     pub(super) preload: bool,
 
-    /// Stop until the parent continues this process, then become the command
-    #[arg(long, hide = true, requires = "run")]
-    pub(super) gate: bool,
+    /// Command to run
+    #[arg(last = true, value_name = "COMMAND", id = "run", help_heading = "Programs")]
+    pub(super) run: Vec<OsString>,
 }
 
 /// Text after the options on the help page.
@@ -117,13 +132,15 @@ pub(super) enum Command {
     Apps(apps::Args),
 }
 
-impl Args {
-    pub(super) fn format(&self) -> Format {
-        if self.json { Format::Json } else { self.format.unwrap_or_default() }
+impl Programs {
+    /// Returns true if no program is chosen.
+    pub(super) fn is_empty(&self) -> bool {
+        self.names().is_empty() && self.pids.is_empty() && self.run.is_empty()
     }
 
-    /// Returns true if operations or their sums are shown, not only recorded.
-    pub(super) fn has_view(&self) -> bool {
-        self.output.is_none() || self.format.is_some() || self.json || self.summary
+    /// Returns the names of programs, and the control groups with [`CGROUP_PREFIX`].
+    pub(super) fn names(&self) -> BTreeSet<String> {
+        let cgroups = self.cgroups.iter().map(|path| format!("{CGROUP_PREFIX}{path}"));
+        self.apps.iter().cloned().chain(cgroups).collect()
     }
 }

@@ -1,44 +1,26 @@
-//! The thread that records: it moves packets from the kernel's rings to the trace in memory and to
-//! the files, and carries out changes of the choice of programs.
+//! Recording by the kernel: attaches the probes, starts the thread that records, and controls it.
 
 use super::choice::Choice;
-use super::options::Args;
+use super::options::Programs;
+use super::plan::Plan;
+use super::pump::{Change, Ends, Progress, Pump, Shared};
+use super::sink::{Sink, memory_error};
 use crate::exit::Error;
 use blkkin_agent::KernelTrace;
 use blkkin_control::EventType;
 use blkkin_kernel::state::{self, StateStream, StateWriter};
 use blkkin_kernel::{
-    Btf, ChosenProcesses, Recorder, Selection, SystemCall, TraceFs, TraceFsError, kernel_name,
+    Btf, ChosenProcesses, Recorder, Selection, SystemCall, TraceFs, TraceFsError, UringTracepoints,
 };
-use blkkin_reader::{LiveTrace, Source};
-use blkkin_ring::TakeOutcome;
-use parking_lot::{Condvar, Mutex};
-use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::os::fd::AsFd;
+use blkkin_reader::Source;
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-/// Pause between two drains of the rings while operations are shown and events come.
-const SHOWN_PAUSE: Duration = Duration::from_micros(500);
-/// The same if events are only written to files: fewer, larger packets. The rings of the default
-/// size hold more than twice as much as a processor records in this time.
-const WRITTEN_PAUSE: Duration = Duration::from_millis(4);
-/// Maximum time that the thread sleeps without looking at the rings.
-const SLEEP_MAX: Duration = Duration::from_secs(1);
-/// Maximum size in bytes of packets that wait to be shown. Then events stay in the rings.
-const WAITING_MAX: u64 = 64 << 20;
-
-/// Request to the recording thread: a change, and the channel for its result.
-struct Change {
-    choice: Choice,
-    answer: Sender<Result<(), String>>,
-}
+use std::time::{Duration, Instant};
 
 /// Handle that changes the recorded processes, from any thread.
 #[derive(Clone)]
@@ -63,72 +45,47 @@ impl Handle {
     }
 }
 
-/// Progress of a recording.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Progress {
-    /// Time before which all events are in the trace, in nanoseconds since 1970.
-    pub(super) end_ns: i64,
-    /// Set when the recording has ended.
-    pub(super) has_ended: bool,
-    is_new: bool,
-    is_stopping: bool,
-}
-
-/// Sums of a recording that has ended.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Ends {
-    pub(super) recorded: u64,
-    pub(super) lost: u64,
-    /// Bytes in files.
-    pub(super) bytes: u64,
-}
-
-#[derive(Default)]
-struct Shared {
-    progress: Mutex<Progress>,
-    changed: Condvar,
-}
-
 /// Running recording.
 pub(super) struct Recording {
     shared: Arc<Shared>,
     handle: Handle,
     thread: Option<JoinHandle<Result<Ends, Error>>>,
-    live: Option<LiveTrace>,
+    sources: Vec<Source>,
 }
 
 impl Recording {
     /// Attaches the probes and starts the thread. No program is chosen yet.
-    pub(super) fn start(args: &Args) -> Result<(Recording, Handle), Error> {
+    pub(super) fn start(
+        plan: &Plan<'_>,
+        programs: &Programs,
+    ) -> Result<(Recording, Handle), Error> {
         check_namespace()?;
         let tracefs = TraceFs::open().map_err(|error| attach_error(error.into()))?;
+        let btf = Btf::of_kernel().map_err(|error| attach_error(error.into()))?;
         let selection = Selection {
             calls: known_calls(&tracefs)?,
             process_events: [true; 3],
-            ring_size: args.buffer.map(|size| usize::try_from(size).unwrap_or(usize::MAX / 2)),
+            uring: UringTracepoints::find(&tracefs, &btf).map_err(attach_error)?,
+            ring_size: programs.buffer.map(|size| usize::try_from(size).unwrap_or(usize::MAX / 2)),
             uuid: blkkin_agent::new_uuid(),
             ..Selection::default()
         };
-        let chosen = ChosenProcesses::new().map_err(attach_error)?;
-        let btf = Btf::of_kernel().map_err(|error| attach_error(error.into()))?;
+        let chosen = match programs.is_empty() {
+            true => ChosenProcesses::all_except(&[std::process::id()]),
+            false => ChosenProcesses::new(),
+        };
+        let chosen = chosen.map_err(attach_error)?;
         let recorder = Recorder::attach(&selection, &chosen, &btf).map_err(attach_error)?;
         let first = recorder.event_types().len() as u16;
         let mut events: Vec<EventType> = recorder.event_types().to_vec();
         events.extend(state::event_types(first));
-        let origin_ns = origin_ns();
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let trace = KernelTrace { uuid: selection.uuid, origin_ns, host: &host, events: &events };
+        let trace = KernelTrace::of_this_machine(selection.uuid, &events);
+        let origin_ns = trace.origin_ns;
         let metadata = trace
             .metadata()
             .ok_or_else(|| Error::failed("the kernel's names of arguments cannot be recorded"))?;
-        let live = match args.has_view() {
-            true => Some(live_trace(&metadata, recorder.rings_size()).map_err(memory_error)?),
-            false => None,
-        };
-        let files = match &args.output {
-            Some(folder) => Some(Files::create(folder, &metadata)?),
-            None => None,
-        };
+        let sink = Sink::create(plan, &metadata, recorder.rings_size())?;
+        let sources = sink.sources();
         let ring = recorder.ring_count() as u32;
         let stream = StateStream { uuid: selection.uuid, stream: selection.stream, ring, first };
         let (waker, woken) = UnixStream::pair().map_err(memory_error)?;
@@ -141,25 +98,28 @@ impl Recording {
             recorder,
             chosen,
             state: StateWriter::new(stream),
-            sink: Sink { live: live.clone(), files },
+            sink,
             origin_ns,
             changes: received,
             woken,
             shared: shared.clone(),
             buffer: Vec::new(),
+            has_cgroups: false,
+            members: BTreeSet::new(),
+            looked: Instant::now(),
         };
         let thread = std::thread::Builder::new()
             .name("blkkin-io".to_owned())
             .spawn(move || pump.run())
             .map_err(memory_error)?;
         let handle = Handle { changes, waker: Arc::new(waker) };
-        let recording = Recording { shared, handle: handle.clone(), thread: Some(thread), live };
+        let recording = Recording { shared, handle: handle.clone(), thread: Some(thread), sources };
         Ok((recording, handle))
     }
 
     /// Returns the trace in memory as a source for a reader.
     pub(super) fn sources(&self) -> Vec<Source> {
-        self.live.iter().cloned().map(Source::Live).collect()
+        self.sources.clone()
     }
 
     /// Changes the choice of programs.
@@ -209,10 +169,6 @@ pub(super) fn check_namespace() -> Result<(), Error> {
 /// The initial PID namespace in `/proc`.
 const INITIAL_NAMESPACE: &str = "pid:[4026531836]";
 
-fn memory_error(error: io::Error) -> Error {
-    Error::failed(format!("cannot record: {error}"))
-}
-
 fn attach_error(error: blkkin_kernel::Error) -> Error {
     let is_permission = error.is_permission();
     let error = Error::failed(error.to_string());
@@ -220,14 +176,6 @@ fn attach_error(error: blkkin_kernel::Error) -> Error {
         true => error.hint("sudo blkkin io …; `blkkin doctor io` says what else is missing"),
         false => error.hint("`blkkin doctor io` says what is missing, and how to enable it"),
     }
-}
-
-fn live_trace(metadata: &str, rings_size: usize) -> io::Result<LiveTrace> {
-    let live = LiveTrace::new("kernel")?;
-    // A drain that begins below the maximum may add the contents of all rings, twice at the end.
-    live.set_size_max(2 * (WAITING_MAX + rings_size as u64));
-    live.append_metadata(metadata.as_bytes())?;
-    Ok(live)
 }
 
 /// Returns the calls of this kernel that are operations: older kernels do not have all of them.
@@ -238,237 +186,5 @@ fn known_calls(tracefs: &TraceFs) -> Result<Vec<SystemCall>, Error> {
     match calls.is_empty() {
         true => Err(attach_error(TraceFsError::NoSystemCalls.into())),
         false => Ok(calls),
-    }
-}
-
-/// Returns the time of the monotonic clock's zero, in nanoseconds since 1970. Of several readings,
-/// the one that took the shortest time is used.
-fn origin_ns() -> u64 {
-    let read = || {
-        let before = blkkin_sys::monotonic_ns();
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let after = blkkin_sys::monotonic_ns();
-        let middle = before + (after - before) / 2;
-        (after - before, (now.as_nanos() as u64).saturating_sub(middle))
-    };
-    (0..ORIGIN_READINGS).map(|_| read()).min().map_or(0, |(_, origin)| origin)
-}
-
-const ORIGIN_READINGS: usize = 20;
-
-/// Destinations of packets.
-struct Sink {
-    live: Option<LiveTrace>,
-    files: Option<Files>,
-}
-
-impl Sink {
-    fn put(&mut self, stream: u64, packet: &[u8]) -> Result<(), Error> {
-        if let Some(files) = &mut self.files {
-            files.put(stream, packet)?;
-        }
-        if let Some(live) = &self.live {
-            live.append_packet(stream, packet).map_err(memory_error)?;
-        }
-        Ok(())
-    }
-
-    /// Returns true while the packets that wait to be shown exceed [`WAITING_MAX`].
-    fn is_full(&self) -> bool {
-        self.live.as_ref().is_some_and(|live| live.undelivered_bytes() > WAITING_MAX)
-    }
-}
-
-/// Trace in a directory: a file for each stream.
-struct Files {
-    folder: PathBuf,
-    streams: Vec<Option<File>>,
-    bytes: u64,
-}
-
-impl Files {
-    fn create(output: &Path, metadata: &str) -> Result<Files, Error> {
-        if fs::read_dir(output).is_ok_and(|mut entries| entries.next().is_some()) {
-            return Err(Error::failed(format!("`{}` is not empty", output.display()))
-                .hint("give a directory that does not exist yet"));
-        }
-        let folder = output.join("kernel");
-        let failed = |error: io::Error| {
-            Error::failed(format!("cannot write to `{}`: {error}", folder.display()))
-        };
-        fs::create_dir_all(&folder).map_err(failed)?;
-        fs::write(folder.join("metadata"), metadata).map_err(failed)?;
-        Ok(Files { folder, streams: Vec::new(), bytes: metadata.len() as u64 })
-    }
-
-    fn put(&mut self, stream: u64, packet: &[u8]) -> Result<(), Error> {
-        let index = stream as usize;
-        let failed = |error: io::Error| {
-            Error::failed(format!("cannot write to `{}`: {error}", self.folder.display()))
-        };
-        if self.streams.len() <= index {
-            self.streams.resize_with(index + 1, || None);
-        }
-        let file = match &mut self.streams[index] {
-            Some(file) => file,
-            none => {
-                let path = self.folder.join(format!("channel0_{stream}"));
-                none.insert(File::create_new(path).map_err(failed)?)
-            }
-        };
-        file.write_all(packet).map_err(failed)?;
-        self.bytes += packet.len() as u64;
-        Ok(())
-    }
-}
-
-/// State of the thread.
-struct Pump {
-    recorder: Recorder,
-    chosen: ChosenProcesses,
-    state: StateWriter,
-    sink: Sink,
-    origin_ns: u64,
-    changes: Receiver<Change>,
-    woken: UnixStream,
-    shared: Arc<Shared>,
-    buffer: Vec<u8>,
-}
-
-impl Pump {
-    fn run(mut self) -> Result<Ends, Error> {
-        let done = self.record();
-        self.publish(u64::MAX, true);
-        done?;
-        Ok(Ends {
-            recorded: self.recorder.recorded(),
-            lost: self.recorder.lost(),
-            bytes: self.sink.files.as_ref().map_or(0, |files| files.bytes),
-        })
-    }
-
-    fn record(&mut self) -> Result<(), Error> {
-        let pause = if self.sink.live.is_some() { SHOWN_PAUSE } else { WRITTEN_PAUSE };
-        // Set if all that was moved may be shown. Otherwise nothing that waits can be shown, and
-        // the sink stays full until more is moved.
-        let mut is_published = true;
-        loop {
-            self.change()?;
-            if self.shared.progress.lock().is_stopping {
-                self.recorder.stop();
-                self.drain()?;
-                return self.finish_rings();
-            }
-            if self.sink.is_full() && is_published {
-                std::thread::sleep(pause);
-                continue;
-            }
-            let settled = self.recorder.settle();
-            let has_events = self.drain()?;
-            let settled = settled.filter(|moment| self.recorder.has_consumed(moment));
-            is_published = settled.is_some();
-            if let Some(moment) = settled {
-                self.publish(moment.time, false);
-            }
-            match has_events || !is_published {
-                true => std::thread::sleep(pause),
-                false => self.sleep()?,
-            }
-        }
-    }
-
-    /// Sleeps until an event is recorded, or a change is asked for.
-    fn sleep(&mut self) -> Result<(), Error> {
-        self.recorder.wait(&[self.woken.as_fd()], SLEEP_MAX).map_err(memory_error)?;
-        let mut bytes = [0; 64];
-        while matches!(io::Read::read(&mut &self.woken, &mut bytes), Ok(1..)) {}
-        Ok(())
-    }
-
-    /// Moves the events from the rings to the sinks. Returns true if there were any. Events that
-    /// are recorded meanwhile may stay: a ring that is written faster than it is read must not
-    /// delay the others.
-    fn drain(&mut self) -> Result<bool, Error> {
-        let mut has_events = false;
-        for ring in 0..self.recorder.ring_count() {
-            for _ in 0..=self.recorder.packets_max() {
-                self.buffer.clear();
-                match self.recorder.take(ring, &mut self.buffer) {
-                    TakeOutcome::Packet(packet) => {
-                        has_events = true;
-                        self.sink.put(ring as u64, &self.buffer)?;
-                        // The rest comes with the next drain.
-                        if packet.is_partial {
-                            break;
-                        }
-                    }
-                    TakeOutcome::Empty => break,
-                    TakeOutcome::Overwritten(_) => {}
-                    TakeOutcome::Invalid => {
-                        return Err(Error::failed(format!("the kernel's ring {ring} is damaged")));
-                    }
-                }
-            }
-        }
-        Ok(has_events)
-    }
-
-    fn finish_rings(&mut self) -> Result<(), Error> {
-        for ring in 0..self.recorder.ring_count() {
-            self.buffer.clear();
-            if self.recorder.finish(ring, &mut self.buffer) {
-                self.sink.put(ring as u64, &self.buffer)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn publish(&self, time: u64, has_ended: bool) {
-        let mut progress = self.shared.progress.lock();
-        progress.end_ns = i64::try_from(time.saturating_add(self.origin_ns)).unwrap_or(i64::MAX);
-        progress.has_ended = has_ended;
-        progress.is_new = true;
-        self.shared.changed.notify_one();
-    }
-
-    /// Carries out the changes that were asked for.
-    fn change(&mut self) -> Result<(), Error> {
-        while let Ok(Change { choice, answer }) = self.changes.try_recv() {
-            let chosen = match choice {
-                Choice::Names(names) => {
-                    let names = names.iter().map(|name| kernel_name(name)).collect();
-                    self.chosen.set_names(names).map_err(|error| error.to_string())
-                }
-                Choice::Process(pid) => match Path::new(&format!("/proc/{pid}")).exists() {
-                    true => {
-                        self.chosen.follow(pid);
-                        Ok(vec![pid])
-                    }
-                    false => Err(format!("there is no process {pid}")),
-                },
-            };
-            if let Ok(pids) = &chosen {
-                self.describe(pids)?;
-            }
-            // The other side may have given up.
-            let _ = answer.send(chosen.map(|_| ()));
-        }
-        Ok(())
-    }
-
-    /// Records the state of processes that are chosen from now on.
-    fn describe(&mut self, pids: &[u32]) -> Result<(), Error> {
-        let stream = self.recorder.ring_count() as u64;
-        let (sink, mut done) = (&mut self.sink, Ok(()));
-        let mut put = |packet: &[u8]| {
-            if done.is_ok() {
-                done = sink.put(stream, packet);
-            }
-        };
-        for pid in pids {
-            self.state.add(*pid, blkkin_sys::monotonic_ns(), &mut put);
-        }
-        self.state.flush(&mut put);
-        done
     }
 }

@@ -1,0 +1,51 @@
+//! Operations that the tests of several modules print.
+
+use blkkin_io::{Operation, OperationKind};
+
+/// Start of the tested operations in nanoseconds since 1970, from real output of app-trace.
+pub(super) const TIME_NS: i64 = 1_133_384_755_854_672_000;
+
+pub(super) fn read() -> Operation {
+    Operation {
+        time_ns: TIME_NS,
+        duration_ns: 12_345,
+        kind: OperationKind::Read,
+        call: "pread64",
+        program: "iozone".into(),
+        pid: 3693,
+        tid: 3693,
+        fd: Some(3),
+        second_fd: None,
+        path: Some("/tmp/a b".into()),
+        second_path: None,
+        asked: Some(4096),
+        done: Some(512),
+        offset: Some(8192),
+        position: None,
+        is_certain: true,
+        result: Ok(512),
+    }
+}
+
+pub(super) fn of_kind(kind: OperationKind, result: Result<i64, i32>) -> Operation {
+    let fd = result.ok().map(|fd| fd as i32);
+    Operation { kind, result, fd, asked: None, done: None, offset: None, ..read() }
+}
+
+pub(super) fn rename() -> Operation {
+    Operation {
+        duration_ns: 61_500_000_000,
+        program: "".into(),
+        tid: 3700,
+        fd: None,
+        path: Some("/a\n".into()),
+        second_path: Some("/b".into()),
+        ..of_kind(OperationKind::Rename, Err(2))
+    }
+}
+
+pub(super) fn text(print: impl FnOnce(&mut Vec<u8>)) -> String {
+    let mut out = Vec::new();
+    print(&mut out);
+    String::from_utf8(out).expect("UTF-8")
+}
