@@ -602,7 +602,7 @@ mod tests {
         assert_eq!(packages_of([peer("man")].into_iter()), ["man-db", "groff-base"]);
     }
 
-    /// Of a package's files, only the kernel is kept.
+    /// Only the kernel of a package's files is kept.
     #[test]
     fn kernels_are_unpacked() {
         let scratch = Scratch::new("kernel-package");

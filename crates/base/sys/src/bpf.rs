@@ -347,15 +347,12 @@ pub enum AttachPoint {
     /// Exit of the function whose type has this number in the kernel's BTF. The program gets the
     /// function's arguments and its result.
     FunctionExit(u32),
-    /// Raw tracepoint, of which the program gets the arguments as numbers without types. It is named
-    /// when the program is [attached](Program::attach_to_tracepoint).
+    /// Raw tracepoint, of which the program gets the arguments as numbers without types. It is
+    /// named when the program is [attached](Program::attach_to_tracepoint).
     UntypedTracepoint,
     /// Instruction of the kernel, at which the program gets the saved registers. It is named when
     /// the program is [attached](Program::attach_to_instruction).
     Instruction,
-    /// No hook: the program runs by [`Program::run`], and gets that function's bytes.
-    #[cfg(feature = "testing")]
-    Run,
     /// Instruction of a file with code, at which the program gets the saved registers. It is named
     /// when the program is [attached](Program::attach_to_user_instruction).
     UserInstruction,
@@ -363,8 +360,12 @@ pub enum AttachPoint {
     /// program is [attached](Program::attach_to_user_instructions). Needs Linux 6.6.
     UserInstructions,
     /// Timer of a processor, which is chosen when the program is
-    /// [attached](Program::attach_to_timer). The program gets the registers of the interrupted code.
+    /// [attached](Program::attach_to_timer). The program gets the registers of the interrupted
+    /// code.
     Timer,
+    /// No hook: the program runs by [`Program::run`], and gets that function's bytes.
+    #[cfg(feature = "testing")]
+    Run,
 }
 
 /// Instruction of the kernel at which the kernel places a breakpoint or a jump (kprobe).
@@ -480,8 +481,8 @@ impl Program {
         Ok(u32::from_ne_bytes(result))
     }
 
-    /// Attaches the program to the attach point that it was loaded for. Fails for attach points that
-    /// are named when a program is attached.
+    /// Attaches the program to the attach point that it was loaded for. Fails for attach points
+    /// that are named when a program is attached.
     pub fn attach(&self) -> io::Result<Link> {
         match self.place {
             AttachPoint::RawTracepoint(_)
@@ -676,8 +677,8 @@ impl PerfEvent {
         attribute[5] = self.flags;
         (attribute[7], attribute[8]) = self.place;
         let (any_process, processor, no_group) = (-1, self.processor, -1);
-        // SAFETY: the attribute has the size that it tells. An address in it is that of a name which
-        // the caller of this private function borrows during the call.
+        // SAFETY: the attribute has the size that it tells. An address in it is that of a name
+        // which the caller of this private function borrows during the call.
         #[expect(unsafe_code)]
         let result = unsafe {
             libc::syscall(

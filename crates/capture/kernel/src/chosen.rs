@@ -10,7 +10,7 @@ use crate::assembler::Register::{R0, R1, R2, R3, R10};
 use crate::assembler::{Address, Alu, Assembler, Helper, If, Label, Register, Size};
 use crate::cgroup::Cgroup;
 use crate::error::Error;
-use crate::function_probe::ProcessScope;
+use crate::function_point::ProcessScope;
 use blkkin_sys::SharedMemory;
 use blkkin_sys::bpf::Map;
 use std::collections::BTreeSet;
@@ -263,22 +263,26 @@ impl ChosenCode {
         self.load(code, R0, unchosen);
     }
 
-    /// Stores the current process and thread in a slot of the frame. Jumps to `unchosen` if the
-    /// scope has only the chosen processes, and the process is none of them. `R0` to `R5` are lost.
+    /// Stores the current process and thread in a slot of the frame. If there is a choice, jumps to
+    /// `unchosen` if the process is not chosen. `R0` to `R5` are lost.
     pub(crate) fn within(
-        &self,
+        chosen: Option<ChosenCode>,
         code: &mut Assembler,
-        scope: ProcessScope,
         slot: Address,
         unchosen: Label,
     ) {
-        match scope {
-            ProcessScope::Chosen => self.current(code, slot, unchosen),
-            ProcessScope::All => {
+        match chosen {
+            Some(chosen) => chosen.current(code, slot, unchosen),
+            None => {
                 code.call(Helper::GetCurrentPidTgid);
                 code.store(Size::Bits64, slot, R0);
             }
         }
+    }
+
+    /// Returns the choice for a scope: `None` for all processes.
+    pub(crate) fn for_scope(self, scope: ProcessScope) -> Option<ChosenCode> {
+        (scope == ProcessScope::Chosen).then_some(self)
     }
 
     /// Sets the bits in `R3` for the process in `R0`. `R0` to `R3` are lost.

@@ -1,9 +1,8 @@
 //! Errors of attaching probes: what failed, and what to do.
 
 use crate::btf::BtfError;
-use crate::function_probe::FunctionPoint;
 use crate::tracefs::TraceFsError;
-use crate::user_probe::UserRefusal;
+use crate::user_refusal::UserRefusal;
 use blkkin_control::limits::EVENT_TYPES_MAX;
 use blkkin_filter::FilterError;
 use std::fmt;
@@ -162,16 +161,6 @@ pub enum ProbeRefusal {
         /// Maximum number of matches.
         max: usize,
     },
-}
-
-impl ProbeRefusal {
-    /// Returns the reason for a name that nothing has.
-    pub(crate) fn missing(point: &FunctionPoint) -> ProbeRefusal {
-        match point {
-            FunctionPoint::RawTracepoint(_) => ProbeRefusal::NoTracepoint,
-            _ => ProbeRefusal::NoFunction,
-        }
-    }
 }
 
 impl fmt::Display for ProbeRefusal {

@@ -24,7 +24,8 @@ pub(crate) const DURATION: Address = Address(R10, SLOTS_END - 64);
 /// End of the slots that this module lists.
 pub(crate) const FRAME_END: i16 = SLOTS_END - 64;
 
-/// Id of the event, if it is known only when the program runs.
+/// Id of the event, if it is known only when the program runs. Shares the slot of `DURATION`, which
+/// only events of system calls have.
 pub(crate) const EVENT_ID: Address = Address(R10, SLOTS_END - 64);
 
 /// Returns the offset of a field of the kernel's structures, for instructions.

@@ -4,16 +4,22 @@ use crate::assembler::Register::{R1, R2, R3, R6, R10};
 use crate::assembler::{Address, Alu, Assembler, Helper, Register, Size};
 use crate::chosen::ChosenCode;
 use crate::event_code::{EventCode, EventSize};
+use crate::filter_code::{FieldForm, FieldLoader, FieldTable, FilterCode};
 use crate::frame::{PROCESS, SCRATCH};
-use crate::function_probe::FunctionPoint;
+use crate::function_point::FunctionPoint;
 use crate::function_type::{FunctionType, ValueKind, ValueSource};
 use crate::ring_code::{Preemption, RingCode};
 
-/// Returns the program for a probe. In it, `R6` is the context that the kernel passes.
+/// Helper that reads texts.
+const TEXT_HELPER: Helper = Helper::ProbeReadKernelStr;
+
+/// Returns the program for a probe, which records the events that pass the filter. In it, `R6` is
+/// the context that the kernel passes.
 pub(crate) fn program(
     rings: &RingCode<'_>,
     chosen: ChosenCode,
     function: &FunctionType,
+    filter: Option<&FilterCode>,
 ) -> Assembler {
     // The kernel disables preemption around the programs of all other probes.
     let preemption = match function.point {
@@ -23,7 +29,10 @@ pub(crate) fn program(
     let mut program = EventCode::with_preemption(rings, preemption);
     let (code, end) = (&mut program.code, program.end);
     code.copy(R6, R1);
-    chosen.within(code, function.scope, PROCESS, end);
+    ChosenCode::within(chosen.for_scope(function.scope), code, PROCESS, end);
+    if let Some(filter) = filter {
+        program.filter(filter, filter_fields(function));
+    }
     let event = EventSize { id: function.id, fields_max: function.size_max() };
     program.record(event, |code, fields| {
         for value in &function.values {
@@ -34,12 +43,26 @@ pub(crate) fn program(
                 }
                 ValueKind::Text => {
                     load(code, value.source, R3);
-                    fields.string(code, function.text_size, Helper::ProbeReadKernelStr);
+                    fields.string(code, function.text_size, TEXT_HELPER);
                 }
             }
         }
     });
     program.finish()
+}
+
+/// Returns the values of a probe for filters.
+pub(crate) fn filter_fields(function: &FunctionType) -> FieldTable<'_> {
+    let fields = function.values.iter().map(|value| {
+        let (form, to) = match value.kind {
+            ValueKind::Integer(integer) => (FieldForm::Integer(integer), R1),
+            ValueKind::Text => {
+                (FieldForm::Text { size_max: function.text_size, helper: TEXT_HELPER }, R3)
+            }
+        };
+        (&*value.name, FieldLoader::new(form, move |code| load(code, value.source, to)))
+    });
+    FieldTable { event: function.point.to_string(), slots: Vec::new(), fields: fields.collect() }
 }
 
 /// Loads a value. `R0` to `R5` are lost.

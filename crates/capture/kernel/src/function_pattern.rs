@@ -3,7 +3,7 @@
 
 use crate::btf::{Btf, Parameter};
 use crate::error::{Error, ProbeRefusal};
-use crate::function_probe::FunctionPoint;
+use crate::function_point::FunctionPoint;
 use crate::tracefs::TraceFs;
 use blkkin_filter::Glob;
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ impl FunctionPoint {
         names.sort_unstable();
         names.dedup();
         match names.len() {
-            0 => Err(refused(ProbeRefusal::missing(self))),
+            0 => Err(refused(self.missing())),
             1..=MATCHES_MAX => Ok(names.into_iter().map(|name| self.with_name(name)).collect()),
             count => Err(refused(ProbeRefusal::TooManyMatches { count, max: MATCHES_MAX })),
         }

@@ -1,88 +1,20 @@
-//! Probes on functions of the kernel and on raw tracepoints: where they are, and attaching them.
+//! Attaches probes on functions of the kernel and on raw tracepoints.
 
 use crate::btf::Btf;
 use crate::chosen::ChosenCode;
 use crate::error::{Error, ProbeRefusal};
 use crate::event_type::EventTypes;
+use crate::filter_code::FilterCode;
 use crate::function_code;
+use crate::function_point::{FunctionPoint, FunctionProbe};
 use crate::function_type::FunctionType;
 use crate::ring_code::RingCode;
 use blkkin_sys::bpf::{Instruction, Link, LoadError, Program};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::ffi::CString;
-use std::fmt;
 use std::io;
 use std::path::Path;
-
-/// Probe on a function of the kernel or on a raw tracepoint.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FunctionProbe {
-    /// Place of the probe.
-    pub point: FunctionPoint,
-    /// Processes whose events are recorded.
-    pub scope: ProcessScope,
-}
-
-/// Processes whose events a probe records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProcessScope {
-    /// All processes, and interrupts.
-    All,
-    /// The chosen processes.
-    Chosen,
-}
-
-/// Place of a probe in the kernel.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum FunctionPoint {
-    /// Tracepoint with this name, such as `sched_switch`. Its arguments are recorded, before the
-    /// kernel makes a record of them.
-    RawTracepoint(String),
-    /// Entry of a function. Its arguments are recorded.
-    Entry(String),
-    /// Exit of a function. Its arguments and its result are recorded.
-    Exit(String),
-    /// Instruction of a function, by a breakpoint or a jump. At the function's first instruction its
-    /// arguments are recorded, at others the registers that calls use for arguments.
-    Kprobe {
-        /// Name of the function.
-        function: String,
-        /// Offset of the instruction from the function's start, in bytes.
-        offset: u64,
-    },
-    /// Return of a function to its caller. Its result is recorded.
-    Kretprobe(String),
-}
-
-impl FunctionPoint {
-    /// Returns the name of the function or tracepoint.
-    pub fn name(&self) -> &str {
-        match self {
-            FunctionPoint::RawTracepoint(name)
-            | FunctionPoint::Entry(name)
-            | FunctionPoint::Exit(name)
-            | FunctionPoint::Kprobe { function: name, .. }
-            | FunctionPoint::Kretprobe(name) => name,
-        }
-    }
-}
-
-/// Writes the name of the probe's events, such as `fentry:vfs_read`.
-impl fmt::Display for FunctionPoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            FunctionPoint::RawTracepoint(name) => write!(f, "raw:{name}"),
-            FunctionPoint::Entry(name) => write!(f, "fentry:{name}"),
-            FunctionPoint::Exit(name) => write!(f, "fexit:{name}"),
-            FunctionPoint::Kprobe { function, offset: 0 } => write!(f, "kprobe:{function}"),
-            FunctionPoint::Kprobe { function, offset } => {
-                write!(f, "kprobe:{function}+{offset}")
-            }
-            FunctionPoint::Kretprobe(name) => write!(f, "kretprobe:{name}"),
-        }
-    }
-}
 
 /// Attached probe.
 #[derive(Debug)]
@@ -98,8 +30,8 @@ impl AttachedProbe {
     }
 }
 
-/// Returns the types of probes, whose ids are those of their event types in `types`. Repeated points
-/// are left out.
+/// Returns the types of probes, whose ids are those of their event types in `types`. A repeated
+/// point is left out.
 pub(crate) fn types(
     probes: &[FunctionProbe],
     btf: &Btf,
@@ -115,27 +47,25 @@ pub(crate) fn types(
     Ok(found)
 }
 
-/// Loads and attaches the program of a probe.
+/// Loads and attaches the program of a probe, which records the events that pass the filter.
 pub(crate) fn attach(
     rings: &RingCode<'_>,
     chosen: ChosenCode,
     function: &FunctionType,
+    filter: Option<&FilterCode>,
 ) -> Result<AttachedProbe, Error> {
     let refused = |refusal| Error::Probe { probe: function.point.to_string(), refusal };
     let name = function.point.to_string();
-    let code = function_code::program(rings, chosen, function);
+    let code = function_code::program(rings, chosen, function, filter);
+    let functions = code.described_functions();
     let code = code.assemble().ok_or_else(|| Error::TooLong(name.clone()))?;
-    let program =
-        Program::load(&name, &code, function.attach_point).map_err(
-            |failure| match load_refusal(&function.point, &failure) {
-                Some(refusal) => refused(refusal),
-                None => {
-                    Error::Load { program: name.clone(), error: failure.error, log: failure.log }
-                }
-            },
-        )?;
-    let target = CString::new(function.point.name())
-        .map_err(|_| refused(ProbeRefusal::missing(&function.point)))?;
+    let program = Program::load_with_functions(&name, &code, &functions, function.attach_point)
+        .map_err(|failure| match load_refusal(&function.point, &failure) {
+            Some(refusal) => refused(refusal),
+            None => Error::Load { program: name.clone(), error: failure.error, log: failure.log },
+        })?;
+    let target =
+        CString::new(function.point.name()).map_err(|_| refused(function.point.missing()))?;
     let kprobe = |offset, is_return| {
         program.attach_to_instruction(Instruction { function: &target, offset, is_return })
     };

@@ -5,7 +5,7 @@ use crate::btf::{Btf, BtfError, Function, Parameter, ValueForm};
 use crate::error::{Error, ProbeRefusal};
 use crate::event_type::{Integer, event_type};
 use crate::frame::offset;
-use crate::function_probe::{FunctionPoint, FunctionProbe, ProcessScope};
+use crate::function_point::{FunctionPoint, FunctionProbe, ProcessScope};
 use crate::record_type::TEXT_SIZE_MAX;
 use blkkin_control::{EventType, FieldKind};
 use blkkin_sys::bpf::AttachPoint;

@@ -30,10 +30,12 @@ mod filter_code;
 mod frame;
 mod function_code;
 mod function_pattern;
+mod function_point;
 mod function_probe;
 mod function_type;
 mod inability;
 mod listing;
+mod load;
 mod probe;
 mod process_code;
 mod program;
@@ -53,6 +55,7 @@ mod tracer;
 mod uring_code;
 mod user_code;
 mod user_probe;
+mod user_refusal;
 mod user_type;
 
 pub use btf::{Btf, BtfError, FieldPlace, Function, Parameter, RawTracepoint, ValueForm};
@@ -61,7 +64,7 @@ pub use chosen::{ChosenProcesses, kernel_name};
 pub use error::{Error, ProbeRefusal};
 pub use event_format::{EventFormat, FieldKind, FormatError, FormatField};
 pub use event_type::EventTypes;
-pub use function_probe::{FunctionPoint, FunctionProbe, ProcessScope};
+pub use function_point::{FunctionPoint, FunctionProbe, ProcessScope};
 pub use inability::{Inability, InabilityKind};
 pub use listing::{
     ArgumentRole, FoundProbes, ListedArgument, ListedProbe, Listing, ProbeKind, sample_rate_max,
@@ -77,4 +80,5 @@ pub use timer_probe::TimerProbe;
 pub use tracefs::{Argument, EventName, SystemCall, TraceFs, TraceFsError};
 pub use tracer::trace_for_agent;
 pub use uring_code::UringTracepoints;
-pub use user_probe::{UserProbe, UserRefusal};
+pub use user_probe::UserProbe;
+pub use user_refusal::UserRefusal;

@@ -7,23 +7,21 @@ use crate::event_code::{EventCode, EventSize};
 use crate::event_type::Integer;
 use crate::filter_code::{FieldForm, FieldLoader, FieldTable, FilterCode};
 use crate::frame::{PROCESS, SCRATCH};
-use crate::function_probe::ProcessScope;
 use crate::record_type::{BYTES_SIZE_MAX, RecordKind, RecordType, TEXT_SIZE_MAX};
 use crate::ring_code::RingCode;
 
-/// Returns the program for a tracepoint, which records the events that pass the filter. In it, `R6`
-/// is the record.
+/// Returns the program for a tracepoint, which records the events that pass the filter, of the
+/// chosen processes or of all. In it, `R6` is the record.
 pub(crate) fn program(
     rings: &RingCode<'_>,
-    chosen: ChosenCode,
-    scope: ProcessScope,
+    chosen: Option<ChosenCode>,
     record: &RecordType,
     filter: Option<&FilterCode>,
 ) -> Assembler {
     let mut program = EventCode::new(rings);
     let (code, end) = (&mut program.code, program.end);
     code.copy(R6, R1);
-    chosen.within(code, scope, PROCESS, end);
+    ChosenCode::within(chosen, code, PROCESS, end);
     if let Some(filter) = filter {
         program.filter(filter, filter_fields(record));
     }

@@ -9,8 +9,11 @@ use crate::error::Error;
 use crate::event_format::EventFormat;
 use crate::event_type::EventTypes;
 use crate::filter_code::{FieldTable, FilterCode, FilterScratch};
-use crate::function_probe::{self, AttachedProbe, FunctionProbe, ProcessScope};
+use crate::function_code;
+use crate::function_point::{FunctionProbe, ProcessScope};
+use crate::function_probe::{self, AttachedProbe};
 use crate::function_type::FunctionType;
+use crate::load::load;
 use crate::process_code::{self, PROCESS_EVENTS, ProcessCode, ProcessPlaces};
 use crate::record_code;
 use crate::record_type::RecordType;
@@ -24,7 +27,7 @@ use crate::user_probe::{self, UserProbe};
 use blkkin_control::EventType;
 use blkkin_filter::Filter;
 use blkkin_ring::{Clock, Reader, TakeOutcome};
-use blkkin_sys::bpf::{AttachPoint, Link, Program};
+use blkkin_sys::bpf::{AttachPoint, Link};
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -52,7 +55,7 @@ pub struct Selection {
     /// Timers.
     pub timers: Vec<TimerProbe>,
     /// Filters by the names of event types, such as `syscall:openat`. Events that do not pass are
-    /// neither recorded nor counted as lost.
+    /// neither recorded nor counted as lost. Events of programs and timers have no filters.
     pub filters: BTreeMap<String, Filter>,
     /// Requests of io_uring of the chosen processes; `None` to leave them out.
     pub uring: Option<UringTracepoints>,
@@ -146,6 +149,10 @@ impl Probes {
             .iter()
             .map(|(_, record)| filters.take(&record.name, &record_code::filter_fields(record)));
         let record_filters = record_filters.collect::<Result<Vec<_>, _>>()?;
+        let function_filters = functions.iter().map(|function| {
+            filters.take(&function.point.to_string(), &function_code::filter_fields(function))
+        });
+        let function_filters = function_filters.collect::<Result<Vec<_>, _>>()?;
         filters.refuse_rest()?;
         let exit = ExitCode {
             rings,
@@ -183,7 +190,12 @@ impl Probes {
             links.push(attach(name, code, AttachPoint::RawTracepoint(type_id))?);
         }
         for ((scope, record), filter) in records.iter().zip(&record_filters) {
-            let code = record_code::program(rings, chosen.code(), *scope, record, filter.as_ref());
+            let code = record_code::program(
+                rings,
+                chosen.code().for_scope(*scope),
+                record,
+                filter.as_ref(),
+            );
             links.push(attach(&record.name, code, AttachPoint::Tracepoint(record.number))?);
         }
         for probe in &selection.user {
@@ -198,9 +210,11 @@ impl Probes {
                 links.push(attach(name, code, AttachPoint::Tracepoint(number))?);
             }
         }
-        let attach_function =
-            |function: &FunctionType| function_probe::attach(rings, chosen.code(), function);
-        let functions = functions.iter().map(attach_function).collect::<Result<_, Error>>()?;
+        let attach_function = |(function, filter): (&FunctionType, &Option<FilterCode>)| {
+            function_probe::attach(rings, chosen.code(), function, filter.as_ref())
+        };
+        let functions = functions.iter().zip(&function_filters).map(attach_function);
+        let functions = functions.collect::<Result<_, Error>>()?;
         Ok(Probes { _links: links, functions, _filter_scratch: filters.scratch })
     }
 
@@ -412,16 +426,4 @@ fn call_types(selection: &Selection) -> Vec<CallType> {
 /// Loads a program and attaches it.
 fn attach(name: &str, code: Assembler, place: AttachPoint) -> Result<Link, Error> {
     load(name, code, place)?.attach().map_err(|error| Error::Attach(name.to_owned(), error))
-}
-
-/// Loads a program.
-pub(crate) fn load(name: &str, code: Assembler, place: AttachPoint) -> Result<Program, Error> {
-    let program = || name.to_owned();
-    let functions = code.described_functions();
-    let code = code.assemble().ok_or_else(|| Error::TooLong(program()))?;
-    Program::load_with_functions(name, &code, &functions, place).map_err(|failure| Error::Load {
-        program: program(),
-        error: failure.error,
-        log: failure.log,
-    })
 }

@@ -6,8 +6,8 @@
 //! acquires one of the [`SHARED_RINGS`] further rings, for which all processors compete. The
 //! programs that acquire a processor's ring cannot be preempted, and an interrupt ends before the
 //! interrupted program continues. So a load and a store suffice to acquire the ring, without a
-//! locked instruction. Programs that can be preempted acquire it by a locked instruction, and keep it
-//! while they are preempted; the processor's other programs use shared rings meanwhile.
+//! locked instruction. Programs that can be preempted acquire it by a locked instruction, and keep
+//! it while they are preempted; the processor's other programs use shared rings meanwhile.
 //!
 //! An event is written in place: [`RingCode::reserve`] acquires a ring and reserves space for the
 //! largest event of its type, and [`RingCode::commit`] publishes as many bytes as were written.
@@ -37,7 +37,7 @@ pub(crate) const SLOTS_END: i16 = -16;
 /// Flag of the kernel's ring buffer: wake the reader in any case.
 const FORCE_WAKE: u64 = 2;
 
-/// Whether the kernel can preempt a program. It never moves a program to another processor.
+/// Preemption of a program by the kernel, which never moves a program to another processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Preemption {
     Disabled,
@@ -397,9 +397,9 @@ impl FieldWriter {
         code.alu(Alu::Add, POSITION, R1);
     }
 
-    /// Writes the addresses of a stack with their number before them, at most `count_max`. `context`
-    /// holds the context that the kernel passes to the program, and `flags` are those of the helper.
-    /// A stack that the kernel does not know is empty.
+    /// Writes the addresses of a stack with their number before them, at most `count_max`.
+    /// `context` holds the context that the kernel passes to the program, and `flags` are those of
+    /// the helper. A stack that the kernel does not know is empty.
     pub(crate) fn stack(
         &mut self,
         code: &mut Assembler,

@@ -6,16 +6,14 @@ mod random;
 use crate::assembler::Register::{R0, R1, R6};
 use crate::assembler::{Address, Assembler, Helper, Size};
 use crate::call_type::CallType;
-use crate::chosen::ChosenProcesses;
 use crate::error::Error;
 use crate::event_code::{EventCode, EventSize};
 use crate::event_format::EventFormat;
 use crate::filter_code::{FieldTable, FilterCode, FilterScratch, Functions};
 use crate::frame::{DURATION, PROCESS, RESULT};
-use crate::function_probe::ProcessScope;
+use crate::load::load;
 use crate::record_code;
 use crate::record_type::RecordType;
-use crate::recorder::load;
 use crate::ring_code::{RingCode, SHARED_RINGS};
 use crate::rings::{KernelRings, RingOptions};
 use crate::syscall_code::{self, SyscallPlaces};
@@ -85,12 +83,10 @@ impl EventProbe {
         let rings = Rings::new(uuid)?;
         let scratch = FilterScratch::new(rings.rings.shape().rings - SHARED_RINGS)?;
         let code = rings.rings.code();
-        let chosen = ChosenProcesses::new()?;
         let (event_type, program) = match &kind {
-            Kind::Record(record) => (
-                record.event_type(),
-                record_code::program(&code, chosen.code(), ProcessScope::All, record, None),
-            ),
+            Kind::Record(record) => {
+                (record.event_type(), record_code::program(&code, None, record, None))
+            }
             Kind::Call(call) => (call.event_type(), call_program(&code, call)),
         };
         let program = load("record", program, AttachPoint::Run)?;

@@ -7,9 +7,9 @@ use crate::error::Error;
 use crate::event_code::{EventCode, EventSize};
 use crate::event_type::{EventTypes, Integer, event_type};
 use crate::frame::{NAME, PROCESS};
-use crate::function_probe::ProcessScope;
+use crate::function_point::ProcessScope;
+use crate::load::load;
 use crate::probe::TimerRate;
-use crate::recorder::load;
 use crate::ring_code::RingCode;
 use blkkin_control::{EventType, FieldKind};
 use blkkin_sys::bpf::{AttachPoint, Link};
@@ -45,11 +45,11 @@ fn timer_event_type() -> EventType {
 }
 
 /// Returns the program of a timer. In it, `R6` holds the context that the kernel passes.
-fn program(rings: &RingCode<'_>, chosen: ChosenCode, scope: ProcessScope, id: u16) -> Assembler {
+fn program(rings: &RingCode<'_>, chosen: Option<ChosenCode>, id: u16) -> Assembler {
     let mut program = EventCode::new(rings);
     let (code, end) = (&mut program.code, program.end);
     code.copy(R6, R1);
-    chosen.within(code, scope, PROCESS, end);
+    ChosenCode::within(chosen, code, PROCESS, end);
     code.copy(R1, R10);
     code.alu_number(Alu::Add, R1, NAME.into());
     code.number(R2, NAME_SIZE as u64);
@@ -65,8 +65,8 @@ fn program(rings: &RingCode<'_>, chosen: ChosenCode, scope: ProcessScope, id: u1
     program.finish()
 }
 
-/// Loads the program of a timer and attaches it to all processors that are in use now. Adds the type
-/// of its events to `types`.
+/// Loads the program of a timer and attaches it to all processors that are in use now. Adds the
+/// type of its events to `types`.
 pub(crate) fn attach(
     rings: &RingCode<'_>,
     chosen: ChosenCode,
@@ -74,7 +74,7 @@ pub(crate) fn attach(
     types: &mut EventTypes,
 ) -> Result<Vec<Link>, Error> {
     let id = types.add(timer_event_type())?;
-    let code = program(rings, chosen, probe.scope, id);
+    let code = program(rings, chosen.for_scope(probe.scope), id);
     let program = load(EVENT, code, AttachPoint::Timer)?;
     let failed = |error| Error::Attach(EVENT.to_owned(), error);
     let numbers = fs::read_to_string(PROCESSORS).map_err(failed)?;

@@ -6,7 +6,6 @@ use crate::assembler::{Address, Alu, Assembler, Helper, Register, Size};
 use crate::chosen::ChosenCode;
 use crate::event_code::{EventCode, EventSize};
 use crate::frame::{EVENT_ID, PROCESS, SCRATCH};
-use crate::function_probe::ProcessScope;
 use crate::program::{ArgumentLocation, Register as UserRegister, ScaledIndex};
 use crate::ring_code::{Preemption, RingCode};
 use crate::user_type::UserValue;
@@ -27,8 +26,8 @@ pub(crate) enum EventId {
 #[derive(Clone, Copy)]
 pub(crate) struct UserCode<'c> {
     pub(crate) rings: &'c RingCode<'c>,
-    pub(crate) chosen: ChosenCode,
-    pub(crate) scope: ProcessScope,
+    /// Choice of processes; `None` to record all.
+    pub(crate) chosen: Option<ChosenCode>,
     pub(crate) values: &'c [UserValue],
 }
 
@@ -39,7 +38,7 @@ impl UserCode<'_> {
         let mut program = EventCode::with_preemption(self.rings, Preemption::Possible);
         let (code, end) = (&mut program.code, program.end);
         code.copy(R6, R1);
-        self.chosen.within(code, self.scope, PROCESS, end);
+        ChosenCode::within(self.chosen, code, PROCESS, end);
         let constant = match id {
             EventId::Constant(id) => id,
             EventId::Cookie => {

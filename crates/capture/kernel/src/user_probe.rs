@@ -4,22 +4,19 @@
 use crate::chosen::ChosenCode;
 use crate::error::Error;
 use crate::event_type::EventTypes;
-use crate::function_probe::ProcessScope;
+use crate::function_point::ProcessScope;
+use crate::load::load;
 use crate::probe::{Probe, UserPlace};
-use crate::program::{ProgramError, ResolveError, Symbol, UserProgram, matches_pattern, resolve};
-use crate::recorder::load;
+use crate::program::{Symbol, UserProgram, matches_pattern, resolve};
 use crate::ring_code::RingCode;
 use crate::user_code::{EventId, UserCode};
+use crate::user_refusal::{INSTRUCTIONS_MAX, UserRefusal};
 use crate::user_type::{UserValue, entry_values, return_values, usdt_values, user_event_type};
 use blkkin_sys::bpf::{AttachPoint, Link, UserInstruction};
 use std::ffi::CString;
-use std::fmt;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-
-/// Maximum number of instructions of a probe.
-const INSTRUCTIONS_MAX: usize = 4096;
 
 /// Probe on instructions of a file, which are already found. It records all processes that have
 /// mapped the file, or those of them that are chosen.
@@ -188,8 +185,8 @@ pub(crate) fn attach(
         };
         let instructions: Vec<UserInstruction> =
             group.targets.iter().map(instruction).collect::<Result<_, Error>>()?;
-        let UserProbe { scope, .. } = *probe;
-        let code = UserCode { rings, chosen, scope, values: &group.values };
+        let chosen = chosen.for_scope(probe.scope);
+        let code = UserCode { rings, chosen, values: &group.values };
         let together = (!probe.is_single).then(|| attach_together(probe, code, &instructions));
         match together {
             Some(Ok(link)) => links.push(link),
@@ -212,7 +209,13 @@ fn attach_together(
     code: UserCode<'_>,
     instructions: &[UserInstruction],
 ) -> Result<Link, Error> {
-    let program = load(&probe.text, code.program(EventId::Cookie), AttachPoint::UserInstructions)?;
+    // A constant saves the call of a helper at each event.
+    let first = instructions.first().map_or(0, |instruction| instruction.cookie);
+    let id = match instructions.iter().all(|instruction| instruction.cookie == first) {
+        true => EventId::Constant(first as u16),
+        false => EventId::Cookie,
+    };
+    let program = load(&probe.text, code.program(id), AttachPoint::UserInstructions)?;
     program
         .attach_to_user_instructions(&probe.path, instructions, probe.is_return)
         .map_err(|error| Error::Attach(probe.text.clone(), error))
@@ -234,82 +237,4 @@ fn attach_single(
             _ => refused(UserRefusal::NotProbed(error)),
         }
     })
-}
-
-/// Reason for which a probe on a program is not possible.
-#[derive(Debug)]
-pub enum UserRefusal {
-    /// The probe is none on a program.
-    NotUser,
-    /// No file of a program is found.
-    Resolve(ResolveError),
-    /// The file cannot be read.
-    Program(ProgramError),
-    /// Nothing in the file matches; the text names what was searched for.
-    Nothing(&'static str),
-    /// More instructions match than a probe may have.
-    TooMany {
-        /// Number of matching instructions.
-        count: usize,
-    },
-    /// The address is not that of code in the file.
-    NoCode {
-        /// Address in the program.
-        address: u64,
-    },
-    /// The offset is beyond the function.
-    OutsideFunction {
-        /// Size of the function in bytes; 0 if the program does not state it.
-        size: u64,
-    },
-    /// The kernel was built without uprobes.
-    NoUprobes,
-    /// The kernel does not accept the instruction.
-    NotProbed(io::Error),
-}
-
-impl From<ProgramError> for UserRefusal {
-    fn from(error: ProgramError) -> UserRefusal {
-        UserRefusal::Program(error)
-    }
-}
-
-impl fmt::Display for UserRefusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            UserRefusal::NotUser => {
-                f.write_str("it is no probe on a program: `uprobe`, `uretprobe` or `usdt`")
-            }
-            UserRefusal::Resolve(error) => error.fmt(f),
-            UserRefusal::Program(error) => error.fmt(f),
-            UserRefusal::Nothing("function") => f.write_str(
-                "the program has no such function: the compiler may have inlined it, and the \
-                 functions of a stripped program are known only with its debug file",
-            ),
-            UserRefusal::Nothing(subject) => write!(f, "the program has no such {subject}"),
-            UserRefusal::TooMany { count } => write!(
-                f,
-                "{count} places match, and a probe has at most {INSTRUCTIONS_MAX}; use a narrower \
-                 pattern"
-            ),
-            UserRefusal::NoCode { address } => {
-                write!(f, "the file has no code at address {address:#x}; `nm` lists addresses")
-            }
-            UserRefusal::OutsideFunction { size: 0 } => {
-                f.write_str("the program does not state the function's size; give an address")
-            }
-            UserRefusal::OutsideFunction { size } => {
-                write!(f, "the offset is outside of the function, which has {size} bytes")
-            }
-            UserRefusal::NoUprobes => f.write_str(
-                "the kernel has no uprobes: it was built without CONFIG_UPROBE_EVENTS; use a \
-                 kernel with it",
-            ),
-            UserRefusal::NotProbed(error) => write!(
-                f,
-                "the kernel accepts no probe there ({error}); the place must be the start of an \
-                 instruction in a file that can be mapped for execution"
-            ),
-        }
-    }
 }

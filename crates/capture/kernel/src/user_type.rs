@@ -65,8 +65,8 @@ pub(crate) fn return_values() -> Vec<UserValue> {
     vec![UserValue::of_register("ret".to_owned(), Register::Rax)]
 }
 
-/// Returns the values that are recorded at a USDT probe. Arguments that no program can read, such as
-/// those in vector registers, are left out.
+/// Returns the values that are recorded at a USDT probe. Arguments that no program can read, such
+/// as those in vector registers, are left out.
 pub(crate) fn usdt_values(arguments: &[UsdtArgument]) -> Vec<UserValue> {
     let values = arguments.iter().enumerate();
     values.filter_map(|(index, argument)| UserValue::of(index, argument)).collect()

@@ -3,6 +3,7 @@
 
 mod events;
 
+use blkkin_filter::Filter;
 use blkkin_kernel::{
     Btf, ChosenProcesses, Error, FunctionPoint, FunctionProbe, ProbeRefusal, ProcessScope,
     Recorder, Selection, TraceFs, kernel_name,
@@ -12,13 +13,20 @@ use events::{Event, drain};
 use std::collections::BTreeSet;
 use std::process::Command;
 
-fn attach(points: &[(FunctionPoint, ProcessScope)]) -> Result<(Recorder, ChosenProcesses), Error> {
+fn attach(
+    points: &[(FunctionPoint, ProcessScope)],
+    filters: &[(&str, &str)],
+) -> Result<(Recorder, ChosenProcesses), Error> {
     let probe = |(point, scope): &(FunctionPoint, ProcessScope)| FunctionProbe {
         point: point.clone(),
         scope: *scope,
     };
     let selection = Selection {
         functions: points.iter().map(probe).collect(),
+        filters: filters
+            .iter()
+            .map(|(event, text)| ((*event).to_owned(), Filter::parse(text).expect("a filter")))
+            .collect(),
         uuid: [7; 16],
         ..Selection::default()
     };
@@ -31,8 +39,9 @@ fn attach(points: &[(FunctionPoint, ProcessScope)]) -> Result<(Recorder, ChosenP
 fn recorder(
     test: &str,
     points: &[(FunctionPoint, ProcessScope)],
+    filters: &[(&str, &str)],
 ) -> Option<(Recorder, ChosenProcesses)> {
-    match attach(points) {
+    match attach(points, filters) {
         Ok(both) => Some(both),
         Err(error) if matches!(error, Error::Load { .. }) && !error.is_permission() => {
             panic!("{error}")
@@ -64,7 +73,7 @@ fn raw_tracepoints_are_recorded_with_their_arguments() {
         raw("sched_process_exec", ProcessScope::Chosen),
         raw("sched_process_exec", ProcessScope::Chosen),
     ];
-    let Some((mut recorder, mut chosen)) = recorder(test, &points) else { return };
+    let Some((mut recorder, mut chosen)) = recorder(test, &points, &[]) else { return };
     chosen.set_names(BTreeSet::from([kernel_name("cat")])).unwrap();
     let mut child = Command::new("cat").arg("/dev/null").spawn().expect("cat");
     let pid = child.id();
@@ -91,6 +100,29 @@ fn raw_tracepoints_are_recorded_with_their_arguments() {
     assert!(is_pointer(execs[0], "bprm") && execs[0].number("old_pid") == i64::from(pid));
 }
 
+/// Only the events that pass a filter of their arguments are recorded.
+#[test]
+fn filters_select_by_arguments() {
+    let points = [raw("task_rename", ProcessScope::All), raw("sched_switch", ProcessScope::All)];
+    let filters = [
+        ("raw:task_rename", "comm == \"cat\" && task != 0"),
+        ("raw:sched_switch", "prev_state == 12345"),
+    ];
+    let Some((mut recorder, _chosen)) = recorder("filters_select_by_arguments", &points, &filters)
+    else {
+        return;
+    };
+    let mut child = Command::new("cat").arg("/dev/null").spawn().expect("cat");
+    let pid = child.id();
+    child.wait().unwrap();
+    Command::new("head").arg("/dev/null").status().expect("head");
+    recorder.stop();
+    let events = drain(&mut recorder);
+    assert!(events.iter().any(|event| event.pid == pid && event.text("comm") == "cat"));
+    let passes = |event: &Event| event.name == "raw:task_rename" && event.text("comm") == "cat";
+    assert!(events.iter().all(passes), "{events:?}");
+}
+
 /// Entries and exits of a function are recorded with the arguments of all types, and the result.
 #[test]
 fn functions_are_recorded_with_arguments_and_result() {
@@ -101,7 +133,7 @@ fn functions_are_recorded_with_arguments_and_result() {
         (FunctionPoint::Exit(function("vfs_unlink")), ProcessScope::Chosen),
         (FunctionPoint::Entry(function("vfs_unlink")), ProcessScope::Chosen),
     ];
-    let Some((mut recorder, chosen)) = recorder(test, &points) else { return };
+    let Some((mut recorder, chosen)) = recorder(test, &points, &[]) else { return };
     chosen.follow(std::process::id());
     let path = std::env::temp_dir().join(format!("blkkin-functions-{}", std::process::id()));
     std::fs::write(&path, "").unwrap();
@@ -158,7 +190,7 @@ fn patterns_stand_for_what_they_match() {
 /// Errors say what the kernel lacks, and what to do.
 #[test]
 fn what_the_kernel_lacks_is_said() {
-    let refusal = |point: FunctionPoint| match attach(&[(point, ProcessScope::All)]) {
+    let refusal = |point: FunctionPoint| match attach(&[(point, ProcessScope::All)], &[]) {
         Err(Error::Probe { refusal, probe }) => Some((refusal, probe)),
         Err(error) => {
             skip("what_the_kernel_lacks_is_said", &error.to_string());

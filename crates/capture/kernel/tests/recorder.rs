@@ -31,15 +31,14 @@ fn recorder_of(
     tracepoints: &[(&str, &str)],
     scope: ProcessScope,
 ) -> Option<(Recorder, ChosenProcesses)> {
-    recorder_with_filters(test, calls, tracepoints, scope, &[])
+    recorder_with_filters(test, calls, (tracepoints, scope), &[])
 }
 
 /// Attaches a recorder with filters of events, which are named.
 fn recorder_with_filters(
     test: &str,
     calls: &[&str],
-    tracepoints: &[(&str, &str)],
-    scope: ProcessScope,
+    (tracepoints, scope): (&[(&str, &str)], ProcessScope),
     filters: &[(&str, &str)],
 ) -> Option<(Recorder, ChosenProcesses)> {
     let attach = || -> Result<_, Error> {
@@ -237,8 +236,11 @@ fn filters_select_events() {
     let calls = ["openat", "write", "close"];
     let tracepoints = [("task", "task_rename")];
     let test = "filters_select_events";
-    let attached = recorder_with_filters(test, &calls, &tracepoints, ProcessScope::All, &FILTERS);
-    let Some((mut recorder, chosen)) = attached else { return };
+    let Some((mut recorder, chosen)) =
+        recorder_with_filters(test, &calls, (&tracepoints, ProcessScope::All), &FILTERS)
+    else {
+        return;
+    };
     let folder = std::env::temp_dir().join(format!("blkkin-filters-{}", std::process::id()));
     fs::create_dir_all(folder.join("y")).unwrap();
     chosen.follow(std::process::id());

@@ -22,8 +22,8 @@ const MULTI_RETURN: u32 = 1;
 pub struct UserInstruction {
     /// Offset in the file.
     pub offset: u64,
-    /// Offset in the file of a 2-byte counter, which the kernel increments in each process while the
-    /// program is attached; 0 for none.
+    /// Offset in the file of a 2-byte counter, which the kernel increments in each process while
+    /// the program is attached; 0 for none.
     pub counter: u64,
     /// Number that the program can get by `bpf_get_attach_cookie`. Only for many instructions.
     pub cookie: u64,

@@ -46,6 +46,13 @@ pub struct Function {
     pub result: ValueForm,
 }
 
+impl Function {
+    /// Returns true if the function has variable arguments.
+    pub fn is_variadic(&self) -> bool {
+        self.parameters.last().is_some_and(|last| last.type_text == "..." && last.name.is_empty())
+    }
+}
+
 /// Parameter of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
@@ -116,6 +123,34 @@ impl Btf {
         let arguments =
             self.probe_arguments(type_id).ok_or(BtfError::Unexpected { type_id, expected })?;
         Ok(RawTracepoint { type_id, arguments })
+    }
+
+    /// Returns the arguments of a raw tracepoint, without the leading `void *` of its probes. The
+    /// names are those of a function that the kernel's macros generate for each tracepoint; without
+    /// such a function they are `arg0` and so on.
+    pub fn tracepoint_parameters(&self, name: &str) -> Result<Vec<Parameter>, BtfError> {
+        let tracepoint = self.raw_tracepoint(name)?;
+        let generated = ["__traceiter_", "__bpf_trace_", "__probestub_"];
+        let named = generated.iter().find_map(|prefix| {
+            let parameters = self.function(&format!("{prefix}{name}"))?.parameters;
+            // Types of modules might have a function of the same name.
+            (parameters.len() == tracepoint.arguments + 1).then_some(parameters)
+        });
+        let parameters = match named {
+            Some(parameters) => parameters,
+            None => self.tracepoint_prototype(tracepoint.type_id).unwrap_or_default(),
+        };
+        let mut parameters: Vec<Parameter> = parameters.into_iter().skip(1).collect();
+        let unnamed = parameters.iter_mut().enumerate().filter(|(_, one)| one.name.is_empty());
+        unnamed.for_each(|(index, parameter)| parameter.name = format!("arg{index}"));
+        Ok(parameters)
+    }
+
+    /// Returns the parameters of the functions that a tracepoint calls. `typedef` is the id of its
+    /// type.
+    fn tracepoint_prototype(&self, typedef: u32) -> Option<Vec<Parameter>> {
+        let pointer = self.record(self.record(typedef)?.size_or_type)?;
+        self.parameters_of(pointer.size_or_type)
     }
 
     /// Returns the names of the raw tracepoints in this file, in the order of their types.

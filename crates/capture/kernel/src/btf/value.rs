@@ -1,9 +1,7 @@
 //! Forms of the values that functions and tracepoints pass.
 
-use super::error::BtfError;
 use super::file::Btf;
 use super::kind::Kind;
-use super::queries::{Function, Parameter};
 
 /// Maximum number of pointers' and integers' qualifiers and typedefs. More are taken for a cycle.
 const STEPS_MAX: u32 = 64;
@@ -90,39 +88,5 @@ impl Btf {
             current = record.size_or_type;
         }
         false
-    }
-
-    /// Returns the arguments of a raw tracepoint, without the leading `void *` of its probes. The
-    /// names are those of a function that the kernel's macros generate for each tracepoint; without
-    /// such a function they are `arg0` and so on.
-    pub fn tracepoint_parameters(&self, name: &str) -> Result<Vec<Parameter>, BtfError> {
-        let tracepoint = self.raw_tracepoint(name)?;
-        let generated = ["__traceiter_", "__bpf_trace_", "__probestub_"];
-        let named = generated.iter().find_map(|prefix| {
-            let parameters = self.function(&format!("{prefix}{name}"))?.parameters;
-            // Types of modules might have a function of the same name.
-            (parameters.len() == tracepoint.arguments + 1).then_some(parameters)
-        });
-        let parameters = match named {
-            Some(parameters) => parameters,
-            None => self.tracepoint_prototype(tracepoint.type_id).unwrap_or_default(),
-        };
-        let mut parameters: Vec<Parameter> = parameters.into_iter().skip(1).collect();
-        let unnamed = parameters.iter_mut().enumerate().filter(|(_, one)| one.name.is_empty());
-        unnamed.for_each(|(index, parameter)| parameter.name = format!("arg{index}"));
-        Ok(parameters)
-    }
-
-    /// Returns the parameters of the functions that a tracepoint calls. `typedef` is the tracepoint.
-    fn tracepoint_prototype(&self, typedef: u32) -> Option<Vec<Parameter>> {
-        let pointer = self.record(self.record(typedef)?.size_or_type)?;
-        self.parameters_of(pointer.size_or_type)
-    }
-}
-
-impl Function {
-    /// Returns true if the function has variable arguments.
-    pub fn is_variadic(&self) -> bool {
-        self.parameters.last().is_some_and(|last| last.type_text == "..." && last.name.is_empty())
     }
 }

@@ -1,8 +1,12 @@
 //! Parser of the text of a probe.
 
-use super::{KernelHook, Probe, ProbeError, ProcessMoment, TEXT_SIZE_MAX, TimerRate, UserPlace};
+use super::types::{KernelHook, Probe, ProbeError, ProcessMoment, TimerRate, UserPlace};
 use blkkin_filter::suggest;
+use std::str::FromStr;
 use std::time::Duration;
+
+/// Maximum length of a probe's text in bytes: that of a path and of a long symbol.
+const TEXT_SIZE_MAX: usize = 40 << 10;
 
 /// Words that tell the kind of a probe.
 const KINDS: [&str; 12] = [
@@ -44,8 +48,15 @@ fn is_number(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Parses the text of a probe.
-pub(super) fn probe(text: &str) -> Result<Probe, ProbeError> {
+impl FromStr for Probe {
+    type Err = ProbeError;
+
+    fn from_str(text: &str) -> Result<Probe, ProbeError> {
+        probe(text)
+    }
+}
+
+fn probe(text: &str) -> Result<Probe, ProbeError> {
     let mut parser = Parser { text, rest: text };
     if text.len() > TEXT_SIZE_MAX {
         return Err(parser.error("a text of at most 40 KiB"));

@@ -51,7 +51,7 @@ fn texts_are_parsed_by_kind() {
     assert_eq!(TimerRate::Period(period).period_ns(), 10_000_000);
 }
 
-/// What is printed is parsed as the same probe, and most texts are printed as they were written.
+/// A printed probe is parsed as the same probe, and most texts are printed as they were written.
 #[test]
 fn printed_probes_are_parsed_as_the_same_probe() {
     let unchanged = [

@@ -3,8 +3,7 @@
 use super::plan::{self, Group};
 use crate::btf::Btf;
 use crate::error::Error;
-use crate::function_probe::ProcessScope;
-use crate::function_probe::{FunctionPoint, FunctionProbe};
+use crate::function_point::{FunctionPoint, FunctionProbe, ProcessScope};
 use crate::probe::{KernelHook, Probe, ProbeError};
 use crate::recorder::{Selection, TracepointProbe};
 use crate::timer_probe::TimerProbe;
@@ -12,7 +11,6 @@ use crate::tracefs::{SystemCall, TraceFs};
 use crate::user_probe::UserProbe;
 use blkkin_filter::Filter;
 
-const PROCESS: &str = "process:";
 /// Names of the moments in the life of processes.
 const PROCESS_NAMES: [&str; 3] = ["process:fork", "process:exec", "process:exit"];
 const CALL: &str = "syscall:";
@@ -58,25 +56,29 @@ impl Machine {
             None
         });
         for name in &group.names {
-            let added = match &filter {
-                Some(_) if plan::is_explicit(name) || name.starts_with(PROCESS) => {
-                    Err("events of this kind cannot have a filter".to_owned())
-                }
-                _ => self.add(name, &mut selection),
-            };
-            match (added, &filter) {
-                (Ok(()), Some(filter)) => {
-                    selection.filters.insert(name.clone(), filter.clone());
-                }
-                (Ok(()), None) => {}
-                (Err(reason), _) => unavailable.push(format!("`{name}`: {reason}")),
+            let functions = selection.functions.len();
+            if let Err(reason) = self.add(name, filter.is_some(), &mut selection) {
+                unavailable.push(format!("`{name}`: {reason}"));
+                continue;
             }
+            let Some(filter) = &filter else { continue };
+            // A pattern of functions selects several events.
+            let added = selection.functions[functions..].iter();
+            let mut events: Vec<String> = added.map(|probe| probe.point.to_string()).collect();
+            if events.is_empty() {
+                events.push(name.clone());
+            }
+            selection.filters.extend(events.into_iter().map(|event| (event, filter.clone())));
         }
         Selected { selection, unavailable }
     }
 
-    fn add(&self, name: &str, to: &mut Selection) -> Result<(), String> {
+    fn add(&self, name: &str, has_filter: bool, to: &mut Selection) -> Result<(), String> {
+        const NO_FILTER: &str = "events of this kind cannot have a filter";
         if let Some(moment) = PROCESS_NAMES.iter().position(|one| *one == name) {
+            if has_filter {
+                return Err(NO_FILTER.to_owned());
+            }
             to.process_events[moment] = true;
             return Ok(());
         }
@@ -86,6 +88,11 @@ impl Machine {
             return Ok(());
         }
         if let Some(probe) = explicit(name)? {
+            let is_function =
+                matches!(probe, Probe::RawTracepoint { .. } | Probe::KernelFunction { .. });
+            if has_filter && !is_function {
+                return Err(NO_FILTER.to_owned());
+            }
             return self.add_probe(&probe, to).map_err(|error| error.to_string());
         }
         let (subsystem, event) = name.split_once(':').ok_or("not the name of an event")?;

@@ -3,6 +3,7 @@
 use crate::FILES;
 use crate::events::{Event, Value, drain};
 use blkkin_control::FieldKind;
+use blkkin_filter::Filter;
 use blkkin_kernel::{
     Btf, ChosenProcesses, Error, FunctionPoint, FunctionProbe, ProcessScope, Recorder, Selection,
     SystemCall, TraceFs, TracepointProbe,
@@ -63,6 +64,7 @@ fn records_and_prints() {
     records_events();
     records_calls();
     records_registers();
+    filters_events();
     counts_missed_events();
     refuses();
     records_matches();
@@ -90,6 +92,15 @@ fn btf() -> &'static Btf {
 }
 
 fn attach(points: &[FunctionPoint], calls: Vec<SystemCall>) -> Result<Attached, Error> {
+    attach_with_filters(points, calls, &[])
+}
+
+/// Attaches probes with filters of events, which are named.
+fn attach_with_filters(
+    points: &[FunctionPoint],
+    calls: Vec<SystemCall>,
+    filters: &[(&str, &str)],
+) -> Result<Attached, Error> {
     let probe =
         |point: &FunctionPoint| FunctionProbe { point: point.clone(), scope: ProcessScope::Chosen };
     let selection = Selection {
@@ -100,6 +111,10 @@ fn attach(points: &[FunctionPoint], calls: Vec<SystemCall>) -> Result<Attached, 
             scope: ProcessScope::All,
         }],
         functions: points.iter().map(probe).collect(),
+        filters: filters
+            .iter()
+            .map(|(event, text)| ((*event).to_owned(), Filter::parse(text).expect("a filter")))
+            .collect(),
         uuid: [7; 16],
         process_events: [true; 3],
         ..Selection::default()
@@ -217,8 +232,43 @@ fn records_registers() {
     print("untyped", &fields.join(" "));
 }
 
-/// The probes' programs call a function that has a probe. While that probe's program runs, the kernel
-/// does not run it again.
+/// Records the events that pass filters of arguments and results.
+fn filters_events() {
+    let unlink = || "vfs_unlink".to_owned();
+    let points = [
+        FunctionPoint::Exit(unlink()),
+        FunctionPoint::Kretprobe(unlink()),
+        FunctionPoint::Entry("__set_task_comm".to_owned()),
+        kprobe("__set_task_comm", 0),
+    ];
+    let filters = [
+        ("fexit:vfs_unlink", "ret < 0 && dentry != 0"),
+        ("kretprobe:vfs_unlink", "ret == 0"),
+        ("fentry:__set_task_comm", "buf == \"second\""),
+        ("kprobe:__set_task_comm", "buf == \"f*\" && exec == 0"),
+    ];
+    let attached = attach_with_filters(&points, Vec::new(), &filters);
+    let mut attached = attached.unwrap_or_else(|error| panic!("{error}"));
+    fs::write("/file", "content").unwrap();
+    fs::remove_file("/file").unwrap();
+    fs::remove_file("/proc").unwrap_err();
+    fs::write("/proc/self/comm", "first").unwrap();
+    fs::write("/proc/self/comm", "second").unwrap();
+    attached.recorder.stop();
+    let mut names: Vec<String> = drain(&mut attached.recorder)
+        .iter()
+        .filter(|event| points.iter().any(|point| point.to_string() == event.name))
+        .map(|event| match event.fields.get("ret") {
+            Some(_) => format!("{} {}", event.name, event.number("ret")),
+            None => format!("{} {}", event.name, event.text("buf")),
+        })
+        .collect();
+    names.sort();
+    print("filtered", &names.join(", "));
+}
+
+/// The probes' programs call a function that has a probe. While that probe's program runs, the
+/// kernel does not run it again.
 fn counts_missed_events() {
     let helper = FunctionPoint::Entry("bpf_get_current_pid_tgid".to_owned());
     let points = [helper.clone(), kprobe("vfs_unlink", 0)];
