@@ -65,7 +65,7 @@ fn probes_record_in_a_guest() {
         return skip(test, &obstacle);
     }
     let kernel = guest_kernel().expect("a kernel");
-    let output = machine::run(&kernel, "inside::records_and_prints");
+    let output = machine::run(&kernel, "inside::records_and_prints", inside::MARK);
     let lines = |kind: &str| {
         let prefix = format!("{}{kind} ", inside::MARK);
         let lines = output.lines().filter_map(|line| line.trim_end().split_once(&*prefix));
