@@ -2,6 +2,7 @@
 //! in the kernel, and random filters. Start at [`EventProbe`].
 
 mod random;
+mod recorded;
 
 use crate::assembler::Register::{R0, R1, R6};
 use crate::assembler::{Address, Assembler, Helper, Size};
@@ -22,7 +23,9 @@ use blkkin_control::EventType;
 use blkkin_filter::Filter;
 use blkkin_ring::{Clock, Reader, TakeOutcome};
 use blkkin_sys::bpf::{AttachPoint, Program};
+use blkkin_sys::testing::Random;
 pub use random::{EventContext, RandomFilters};
+pub use recorded::RecordedEvent;
 use std::io;
 
 /// Probe for events of one type, whose program runs when it is called. Its context is the record of
@@ -135,6 +138,22 @@ impl KernelFilter {
             other => Err(io::Error::other(format!("the filter has returned {other}"))),
         }
     }
+}
+
+/// Generator of the contexts of a probe.
+pub type MakeContext = Box<dyn Fn(&mut Random) -> EventContext>;
+
+/// Returns probes for a tracepoint and two system calls, each with a generator of events.
+pub fn random_probes(uuid: [u8; 16]) -> Result<Vec<(EventProbe, MakeContext)>, Error> {
+    let record: MakeContext = Box::new(EventContext::record);
+    let mut probes =
+        vec![(EventProbe::of_tracepoint("test", &EventContext::format(), uuid)?, record)];
+    for call in EventContext::calls() {
+        let probe = EventProbe::of_call(&call, uuid)?;
+        let context: MakeContext = Box::new(move |random| EventContext::call(random, &call));
+        probes.push((probe, context));
+    }
+    Ok(probes)
 }
 
 /// Begins a program: sets `R6` and the slots of the frame that a probe sets.

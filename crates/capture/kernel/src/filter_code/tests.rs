@@ -2,132 +2,14 @@
 //! refused.
 
 use crate::error::Error;
-use crate::testing::{EventContext, EventProbe, RandomFilters};
-use blkkin_control::{EventType, FieldKind, Scalar};
-use blkkin_filter::{Filter, Operand, OperandKind, PseudoField, Severity, Step, Value, Values};
-use blkkin_ring::packet;
+use crate::testing::{EventProbe, MakeContext, RandomFilters, RecordedEvent, random_probes};
+use blkkin_filter::{Filter, Value, Values};
 use blkkin_sys::testing::{Random, skip};
 use std::time::{Duration, Instant};
 
-/// Event that has been recorded, as a filter in a program sees it.
-struct Recorded<'r> {
-    of: &'r EventType,
-    operands: &'r [Operand],
-    /// Bytes from the event's id on.
-    bytes: &'r [u8],
-}
-
-impl<'r> Recorded<'r> {
-    fn new(of: &'r EventType, operands: &'r [Operand], packet: &'r [u8]) -> Recorded<'r> {
-        Recorded { of, operands, bytes: &packet[packet::SIZE..] }
-    }
-
-    fn context(&self, index: usize) -> Value<'r> {
-        let at = blkkin_ring::HEADER_SIZE + 4 * index;
-        Value::Int(i32::from_le_bytes(self.bytes[at..at + 4].try_into().unwrap()).into())
-    }
-
-    fn field(&self, name: &str, element: Option<u64>) -> Option<Value<'r>> {
-        let mut rest = &self.bytes[blkkin_ring::HEADER_SIZE + 8..];
-        for field in &self.of.fields {
-            let (value, after) = take(&field.kind, rest, element);
-            if field.name == name {
-                return Some(value);
-            }
-            rest = after;
-        }
-        None
-    }
-}
-
-/// Returns the value of a field, or of an element of it, and the bytes after the field.
-fn take<'r>(kind: &FieldKind, bytes: &'r [u8], element: Option<u64>) -> (Value<'r>, &'r [u8]) {
-    let (size, start, of) = match kind {
-        FieldKind::Unsigned { width, hex } => {
-            (width.bytes(), 0, Scalar::Unsigned { width: *width, hex: *hex })
-        }
-        FieldKind::Signed { width, hex } => {
-            (width.bytes(), 0, Scalar::Signed { width: *width, hex: *hex })
-        }
-        FieldKind::String => {
-            let size = bytes.iter().position(|byte| *byte == 0).expect("a NUL");
-            let value = element.map_or(Value::Str(&bytes[..size]), |_| Value::Absent);
-            return (value, &bytes[size + 1..]);
-        }
-        FieldKind::Array { of, count } => (of.bytes() * *count as usize, 0, *of),
-        FieldKind::Bytes => {
-            let size = u32::from_le_bytes(bytes[..4].try_into().unwrap()) as usize;
-            let width = blkkin_control::Width::Bits8;
-            (4 + size, 4, Scalar::Unsigned { width, hex: true })
-        }
-        other => panic!("{other:?}"),
-    };
-    let (field, rest) = bytes.split_at(size);
-    let is_array = matches!(kind, FieldKind::Array { .. } | FieldKind::Bytes);
-    let value = match (is_array, element) {
-        (true, None) => Value::Present,
-        (false, Some(_)) => Value::Absent,
-        (_, index) => {
-            let index = usize::try_from(index.unwrap_or(0)).unwrap();
-            let element = field[start..].chunks(of.bytes()).nth(index);
-            element.map_or(Value::Absent, |element| number(of, element))
-        }
-    };
-    (value, rest)
-}
-
-fn number(of: Scalar, bytes: &[u8]) -> Value<'static> {
-    let mut word = [0; 8];
-    word[..bytes.len()].copy_from_slice(bytes);
-    let unused = 64 - 8 * bytes.len();
-    match of {
-        Scalar::Signed { .. } => Value::Int(i64::from_le_bytes(word) << unused >> unused),
-        _ => Value::Uint(u64::from_le_bytes(word)),
-    }
-}
-
-impl Values for Recorded<'_> {
-    fn value(&self, operand: usize) -> Value<'_> {
-        let operand = &self.operands[operand];
-        let pseudo = match (operand.kind, &*operand.path) {
-            (OperandKind::Payload, [Step::Name(name), Step::Index(index)]) => {
-                return self.field(name, Some(*index)).unwrap_or(Value::Absent);
-            }
-            (OperandKind::Payload, [Step::Name(name)]) => match self.field(name, None) {
-                Some(value) => return value,
-                None => operand.pseudo(),
-            },
-            (OperandKind::Context, [Step::Name(name)]) => PseudoField::from_name(name),
-            _ => operand.pseudo(),
-        };
-        match pseudo {
-            Some(PseudoField::Pid) => self.context(0),
-            Some(PseudoField::Tid) => self.context(1),
-            Some(PseudoField::Name) => Value::Str(self.of.name.as_bytes()),
-            Some(PseudoField::Severity) => Severity::Info.value(),
-            _ => Value::Absent,
-        }
-    }
-}
-
-type MakeContext = Box<dyn Fn(&mut Random) -> EventContext>;
-
-/// Returns probes for a tracepoint and two calls, each with a generator of events; `None`, with a
-/// message, if this machine or user does not permit probes.
+/// Returns probes; `None`, with a message, if this machine or user does not permit them.
 fn probes(test: &str) -> Option<Vec<(EventProbe, MakeContext)>> {
-    let uuid = [7; 16];
-    let make = || -> Result<_, Error> {
-        let record: MakeContext = Box::new(EventContext::record);
-        let mut probes =
-            vec![(EventProbe::of_tracepoint("test", &EventContext::format(), uuid)?, record)];
-        for call in EventContext::calls() {
-            let probe = EventProbe::of_call(&call, uuid)?;
-            let context: MakeContext = Box::new(move |random| EventContext::call(random, &call));
-            probes.push((probe, context));
-        }
-        Ok(probes)
-    };
-    match make() {
+    match random_probes([7; 16]) {
         Ok(probes) => Some(probes),
         Err(error) if error.is_permission() => {
             skip(test, &error.to_string());
@@ -176,7 +58,7 @@ fn random_filters_agree_with_the_evaluator() {
         for _ in 0..EVENTS {
             let mut event = context(&mut random);
             let packet = probe.record(&mut event.bytes).unwrap();
-            let recorded = Recorded::new(probe.event_type(), filter.operands(), &packet);
+            let recorded = RecordedEvent::new(probe.event_type(), filter.operands(), &packet);
             let expected = filter.eval(&recorded);
             let found = kernel.passes(&mut event.bytes).unwrap();
             let values: Vec<Value<'_>> =
