@@ -106,7 +106,6 @@ fn three_evaluators_agree() {
             }
         }
     }
-    eprintln!("{cases} cases, {passed} pass");
     assert!(cases > 5000, "{cases} cases are too few");
     assert!(passed > cases / 10 && passed < cases * 9 / 10, "{passed} of {cases} pass");
 }

@@ -68,7 +68,6 @@ fn random_filters_agree_with_the_evaluator() {
             cases += 1;
         }
     }
-    eprintln!("{cases} cases, {passed} passed, {refused} filters refused, {:?}", begin.elapsed());
     assert!(cases > 1000, "{cases} cases are too few");
     assert!(passed > cases / 10 && passed < cases * 9 / 10, "{passed} of {cases} pass");
     assert!(refused < FILTERS / 4, "{refused} are refused");
@@ -148,9 +147,9 @@ fn large_filters_are_accepted() {
     };
     check(call, &chain(600, &|n| format!("count == {n}"), " || "));
     check(call, &chain(600, &|n| format!("count != {n}"), " && "));
-    check(call, &chain(100, &|n| format!("(count == {n})"), " + "));
+    check(call, &chain(50, &|n| format!("(count == {n})"), " + "));
     check(call, &chain(60, &|n| format!("count / (fd - {n}) < -5"), " && "));
-    check(call, &chain(100, &|n| format!("filename == \"*a{n}*b*\""), " || "));
+    check(call, &chain(50, &|n| format!("filename == \"*a{n}*b*\""), " || "));
     check(record, &chain(40, &|n| format!("text < other && comm != \"{n}\""), " || "));
     check(call, &format!("filename == \"*{}*\"", "a".repeat(4000)));
     check(call, &format!("filename < \"{}\"", "a".repeat(4000)));
