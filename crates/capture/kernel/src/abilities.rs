@@ -147,8 +147,8 @@ pub fn user_function() -> Result<(), Inability> {
     }
 }
 
-/// Corrects the kind of a refusal: programs at functions need the same rights as those at clocks, so
-/// if the latter are permitted, the process has the rights.
+/// Corrects the kind of a refusal: programs at functions need the same rights as those at clocks,
+/// so if the latter are permitted, the process has the rights.
 fn with_rights(inability: Inability) -> Inability {
     if inability.kind != InabilityKind::NoRight || clock().is_err() {
         return inability;
@@ -190,8 +190,8 @@ pub fn clock() -> Result<(), Inability> {
     attempt(AttemptedHook::CpuClock).map_err(Inability::from)
 }
 
-/// Returns true if the kernel has probes at its functions by breakpoints ("kprobe"), as far as it is
-/// visible without rights.
+/// Returns true if the kernel has probes at its functions by breakpoints ("kprobe"), as far as it
+/// is visible without rights.
 pub fn has_kernel_functions() -> bool {
     Path::new("/sys/bus/event_source/devices/kprobe/type").exists()
 }
