@@ -93,7 +93,7 @@ fn tracepoints_and_calls_are_those_of_the_file_system() {
     let all = listing.find("*").probes;
     assert!(all.iter().any(|probe| probe.name == "sched:sched_switch"));
     assert!(!all.iter().any(|probe| probe.name.starts_with("ftrace:")));
-    let word = listing.find("tracepoint:sched:sched_sw*").probes;
+    let word = listing.find("tracepoint:sched:sched_swit*").probes;
     assert_eq!(word[0].name, "sched:sched_switch");
     assert!(word.iter().all(|probe| probe.kind == ProbeKind::Tracepoint), "{word:?}");
 }
