@@ -299,5 +299,7 @@ choice! {
         8 "overwritten" Overwritten,
         /// The program and its agent ended before the events in the program's rings were read.
         9 "cut-off" CutOff,
+        /// Events of the kernel whose probes could not be attached, or did not run.
+        10 "probe" Probe,
     }
 }

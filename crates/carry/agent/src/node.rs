@@ -246,7 +246,7 @@ impl Node {
         let Some(attachment) = attachments.find(|one| one.number == channel) else { return };
         let session = attachment.session;
         let mut losses = Losses::default();
-        losses.add(Cause::Attach, Amount::uncounted(1).because(Some(reason.clone())));
+        losses.add(Cause::Probe, Amount::uncounted(1).because(Some(reason.clone())));
         self.sessions.count_loss(session, &losses);
         for pending in self.pending.iter_mut().filter(|one| one.session == session) {
             pending.unavailable.push(reason.clone());

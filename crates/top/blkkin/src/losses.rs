@@ -38,6 +38,7 @@ pub(crate) fn amount(loss: &Loss) -> String {
             format!("an unknown number of events of {}", plural(uncounted, "program"))
         }
         Cause::Attach => format!("all events of {}", plural(uncounted, "program")),
+        Cause::Probe => format!("events of {}", plural(uncounted, "probe")),
         Cause::EventTypes => format!("all events of {}", plural(uncounted, "event type")),
         _ => format!("an unknown number of events in {}", plural(uncounted, "ring")),
     };
@@ -68,6 +69,7 @@ fn describe_cause(loss: &Loss) -> String {
         Cause::AgentAway => "no agent read the rings, which were full or given up".into(),
         Cause::Quota => with("a quota was used up"),
         Cause::Attach => with("no rings could be given"),
+        Cause::Probe => with("the kernel did not record them"),
         Cause::EventTypes => "too many event types, or not what types may be".into(),
         Cause::Damaged => "the program wrote invalid data into its ring".into(),
         Cause::Overwritten => "they were overwritten before they were read".into(),

@@ -1,5 +1,6 @@
 //! `blkkin event`: rules that select events for recording, and a list of event types.
 
+mod kernel;
 mod list;
 mod processes;
 
@@ -216,6 +217,9 @@ fn change(
     }
     check_patterns(&args.patterns)?;
     check_patterns(&args.exclude)?;
+    if is_kernel && participle == "enabled" {
+        kernel::check(&args.patterns)?;
+    }
     let levels = match (args.level, args.level_only) {
         (Some(level), _) => Levels::AtLeast { level },
         (None, Some(level)) => Levels::Exactly { level },
