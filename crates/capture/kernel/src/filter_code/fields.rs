@@ -19,8 +19,8 @@ pub(crate) struct FieldTable<'f> {
 pub(crate) struct FieldLoader<'f> {
     pub(crate) form: FieldForm,
     /// Adds the code that loads the field, as the form demands. In it, `R6` is the register that
-    /// [`crate::event_code::EventCode::filter`] passes, and slots of the frame have their values. It
-    /// may change `R0` to `R5`, and the slots for scratch.
+    /// [`crate::event_code::EventCode::filter`] passes, and slots of the frame have their values.
+    /// It may change `R0` to `R5`, and the slots for scratch.
     pub(crate) load: Box<dyn Fn(&mut Assembler) + 'f>,
 }
 

@@ -69,8 +69,8 @@ fn to_text(code: &mut Assembler, index: usize) {
     code.alu_number(Alu::Add, R1, text_of(index).into());
 }
 
-/// Copies the text at `R3`, and sets `R0` to its length plus 1. A text that cannot be read is empty,
-/// as in [`FieldWriter::string`](crate::ring_code::FieldWriter::string).
+/// Copies the text at `R3`, and sets `R0` to its length plus 1. A text that cannot be read is
+/// empty, as in [`FieldWriter::string`](crate::ring_code::FieldWriter::string).
 fn copy_text(code: &mut Assembler, index: usize, size_max: usize, helper: Helper) {
     let (is_empty, is_read) = (code.label(), code.label());
     to_text(code, index);

@@ -7,11 +7,12 @@ use blkkin_control::{EventType, FieldKind};
 use blkkin_sys::testing::Random;
 
 /// Fields of the tracepoint: declaration, size, and whether it is signed.
-const RECORD_FIELDS: [(&str, usize, u8); 13] = [
+const RECORD_FIELDS: [(&str, usize, u8); 14] = [
     ("u8 byte", 1, 0),
     ("s8 small", 1, 1),
     ("u16 half", 2, 0),
     ("short odd", 2, 1),
+    ("u16 last_half", 2, 0),
     ("unsigned int word", 4, 0),
     ("pid_t pid", 4, 1),
     ("u64 big", 8, 0),
