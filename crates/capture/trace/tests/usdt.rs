@@ -72,6 +72,11 @@ fn twice(number: i32) {
     event!(Level::Info, "usdt:twice", number = number);
 }
 
+/// Writes a line that the test harness does not capture.
+fn say(line: &str) {
+    writeln!(std::io::stdout(), "{line}").unwrap();
+}
+
 /// The program that other tests trace. Records all events for each line on its standard input, and
 /// prints how often a field was evaluated and how many events the channel recorded so far.
 #[test]
@@ -88,11 +93,11 @@ fn program() {
     if !is_recorded {
         record_all(0, &mut 0);
     }
-    println!("ready");
+    say("ready");
     for (number, _) in (1..).zip(std::io::stdin().lock().lines()) {
         record_all(number, &mut evaluated);
         recorded += channel.names().len();
-        println!("evaluated {evaluated}, recorded {recorded}");
+        say(&format!("evaluated {evaluated}, recorded {recorded}"));
     }
 }
 
