@@ -74,7 +74,8 @@ fn twice(number: i32) {
 
 /// Writes a line that the test harness does not capture.
 fn say(line: &str) {
-    writeln!(std::io::stdout(), "{line}").unwrap();
+    let mut output = std::io::stdout();
+    writeln!(output, "{line}").unwrap();
 }
 
 /// The program that other tests trace. Records all events for each line on its standard input, and
