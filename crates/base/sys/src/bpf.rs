@@ -243,7 +243,8 @@ pub fn map_block(descriptor: BorrowedFd<'_>) -> io::Result<SharedMemory> {
 /// Name of a map's file in `/proc`.
 const MAP_FILE: &str = "anon_inode:bpf-map";
 
-/// Returns the size of a block map's value as the kernel shows it in `/proc`; `None` for other maps.
+/// Returns the size of a block map's value as the kernel shows it in `/proc`; `None` for other
+/// maps.
 fn block_size(descriptor: BorrowedFd<'_>) -> io::Result<Option<usize>> {
     let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", descriptor.as_raw_fd()))?;
     let value = |name: &str| {

@@ -46,8 +46,8 @@ impl<'c> EventCode<'c> {
         EventCode { rings, preemption, code, end, switch, filters: Vec::new() }
     }
 
-    /// Adds the code that ends the program if an event does not pass a filter. The fields are loaded
-    /// by `fields`, with the value that `R6` has. `R0` to `R5` are lost.
+    /// Adds the code that ends the program if an event does not pass a filter. The fields are
+    /// loaded by `fields`, with the value that `R6` has. `R0` to `R5` are lost.
     pub(crate) fn filter(&mut self, filter: &'c FilterCode, fields: FieldTable<'c>) {
         let EventCode { code, end, filters, .. } = self;
         let function = code.label();

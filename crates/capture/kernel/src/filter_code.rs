@@ -1,10 +1,10 @@
 //! Code that evaluates filters in the kernel, before an event takes space in a ring.
 //!
 //! A filter of the language of `blkkin-filter` is resolved to the fields of one event type
-//! (`plan`), by a table of how fields are loaded (`fields`). [`FilterCode`] then makes a function of
-//! it. The function gives the result of [`Filter::eval`] on the fields as they would be recorded.
-//! `texts` copies texts into the memory of `scratch`, and compares them there. A filter that cannot
-//! run in the kernel is refused with the position in its text.
+//! (`plan`), by a table of how fields are loaded (`fields`). [`FilterCode`] then makes a function
+//! of it. The function gives the result of [`Filter::eval`] on the fields as they would be
+//! recorded. `texts` copies texts into the memory of `scratch`, and compares them there. A filter
+//! that cannot run in the kernel is refused with the position in its text.
 //!
 //! ```text
 //! arguments  R1: register with which loaders work, R2: frame of the caller, with its slots
@@ -27,15 +27,15 @@ mod texts;
 use crate::assembler::Register::{R0, R1, R2, R3, R6, R7, R10};
 use crate::assembler::{Address, Alu, Assembler, Helper, If, Label, Register, Size};
 use crate::event_type::Integer;
-use crate::frame::{FRAME_END, PROCESS};
+use crate::frame::PROCESS;
 use blkkin_filter::tree::{BinaryOp, CompareOp};
 use blkkin_filter::{Filter, FilterError, Step};
 pub(crate) use fields::{FieldForm, FieldLoader, FieldTable};
 use plan::{Condition, Number, NumberSource, Plan, WAITING_MAX};
 pub(crate) use scratch::{FilterScratch, ScratchCode};
+pub(crate) use texts::Functions;
+use texts::SLOT_ADDRESS;
 
-/// Slot of the frame with the address of the scratch memory's slot, for loops.
-const SLOT_ADDRESS: Address = Address(R10, FRAME_END - 8);
 /// Maximum number of instructions of a filter. Jumps must reach the function's end.
 const INSTRUCTIONS_MAX: usize = 8 << 10;
 /// Maximum number of functions of a program, which is the kernel's limit without the functions that
@@ -55,43 +55,6 @@ pub(crate) struct FilterCode {
     scratch: Option<ScratchCode>,
     /// Names of the fields that the filter uses.
     names: Vec<String>,
-}
-
-/// Functions that the programs of filters call in loops.
-#[derive(Debug, Default)]
-pub(crate) struct Functions {
-    loop_bodies: Vec<(LoopBody, Label)>,
-    defined: usize,
-}
-
-/// Function that is called in a loop.
-#[derive(Debug, PartialEq, Eq)]
-enum LoopBody {
-    /// Looks for a piece in a text, one position a call.
-    Search { index: usize, piece: Box<[u8]> },
-    /// Compares two texts, one word a call.
-    Compare { left: usize, right: usize },
-}
-
-impl Functions {
-    /// Returns the label of a function, which is defined later.
-    fn loop_body(&mut self, code: &mut Assembler, body: LoopBody) -> Label {
-        if let Some((_, label)) = self.loop_bodies.iter().find(|(known, _)| *known == body) {
-            return *label;
-        }
-        let label = code.label();
-        self.loop_bodies.push((body, label));
-        label
-    }
-
-    /// Defines the functions that have not been defined yet.
-    pub(crate) fn define(&mut self, code: &mut Assembler) {
-        for (body, label) in &self.loop_bodies[self.defined..] {
-            code.set(*label);
-            texts::define_loop_body(code, body);
-        }
-        self.defined = self.loop_bodies.len();
-    }
 }
 
 impl FilterCode {
@@ -114,7 +77,7 @@ impl FilterCode {
         let label = trial.label();
         filter_code.define(&mut trial, label, &mut functions, fields);
         functions.define(&mut trial);
-        if trial.len() > INSTRUCTIONS_MAX || functions.loop_bodies.len() > FUNCTIONS_MAX {
+        if trial.len() > INSTRUCTIONS_MAX || functions.count() > FUNCTIONS_MAX {
             let hint = Some("events can be filtered when they are read".to_owned());
             let message = "this filter is too long for the kernel";
             return Err(FilterError::unsupported(filter, filter.root().span, message, hint));
@@ -437,8 +400,8 @@ fn negate(code: &mut Assembler, register: Register) {
     code.alu_number(Alu::Add, register, 1);
 }
 
-/// Divides `R0` by `R1` as signed numbers, which older kernels cannot: divides their magnitudes, and
-/// negates the result if needed. `R1` to `R3` are lost.
+/// Divides `R0` by `R1` as signed numbers, which older kernels cannot: divides their magnitudes,
+/// and negates the result if needed. `R1` to `R3` are lost.
 fn divide_signed(code: &mut Assembler, division: Alu) {
     let (dividend, divisor) = (R2, R3);
     code.copy(dividend, R0);

@@ -4,13 +4,13 @@
 //! Probes are made at run time ([`Probes`]) and record into rings ([`KernelRings`]). A [`Recorder`]
 //! is both, with readers. `assembler` makes eBPF; `ring_code` makes the code that writes into
 //! rings, and `chosen` the code that selects the processes to record. `syscall_code`,
-//! `process_code`, `cgroup_code`, `uring_code` (requests of io_uring), `record_code` (tracepoints) and
-//! `function_code` (functions and raw tracepoints) make the programs. Offsets of fields in the
-//! kernel's structures, and arguments of its functions, come from its types ([`Btf`]). The arguments
-//! of system calls and the fields of tracepoints come from its tracing file system ([`TraceFs`]).
-//! Locations of user-space probes come from ELF files ([`UserProgram`]). All three are untrusted
-//! input: memory is bounded by the size of the file or by a limit, and an error states the offset
-//! and the expected content.
+//! `process_code`, `cgroup_code`, `uring_code` (requests of io_uring), `record_code` (tracepoints)
+//! and `function_code` (functions and raw tracepoints) make the programs. Offsets of fields in the
+//! kernel's structures, and arguments of its functions, come from its types ([`Btf`]). The
+//! arguments of system calls and the fields of tracepoints come from its tracing file system
+//! ([`TraceFs`]). Locations of user-space probes come from ELF files ([`UserProgram`]). All three
+//! are untrusted input: memory is bounded by the size of the file or by a limit, and an error
+//! states the offset and the expected content.
 //!
 //! [`Listing`] finds the probes of this machine by pattern, and [`abilities`] tries which kinds of
 //! probes it permits.

@@ -46,7 +46,7 @@ pub struct Selection {
     pub calls: Vec<SystemCall>,
     /// Tracepoints.
     pub tracepoints: Vec<TracepointProbe>,
-    /// Whether `fork`, `exec` and `exit` of chosen processes are recorded.
+    /// Moments of chosen processes that are recorded: `fork`, `exec` and `exit`.
     pub process_events: [bool; 3],
     /// Functions of the kernel and raw tracepoints.
     pub functions: Vec<FunctionProbe>,

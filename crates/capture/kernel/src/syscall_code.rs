@@ -217,8 +217,8 @@ pub(crate) fn write_fields(
     }
     fields.register(code, 8, R1);
 }
-/// Sets `R1` to the duration of a call that ended at the time in `R0`; 0 if it is not known. `R2` is
-/// lost.
+/// Sets `R1` to the duration of a call that ended at the time in `R0`; 0 if it is not known. `R2`
+/// is lost.
 fn load_duration(code: &mut Assembler) {
     let is_unknown = code.label();
     code.number(R1, 0);

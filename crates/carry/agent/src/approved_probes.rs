@@ -1,12 +1,12 @@
-//! Probes that an administrator has approved: members of the agent's group may record them, although
-//! other events of the kernel are for root only.
+//! Probes that an administrator has approved: members of the agent's group may record them,
+//! although other events of the kernel are for root only.
 
 use blkkin_control::rules::Pattern;
 use std::fs;
 use std::io;
 
-/// File with a pattern of approved probes in each line, such as `block:*`. Lines that begin with `#`
-/// are comments.
+/// File with a pattern of approved probes in each line, such as `block:*`. Lines that begin with
+/// `#` are comments.
 pub(crate) const PATH: &str = "/etc/blkkin/kernel-probes";
 /// Maximum size of the file in bytes.
 const SIZE_MAX: u64 = 64 << 10;

@@ -241,6 +241,11 @@ pub(crate) fn describe_losses(stats: &Stats) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
+/// Writes a log line of an agent to standard error, for people and for systemd's journal.
+pub(crate) fn agent_log(line: &str) {
+    let _ = writeln!(styled_stderr(), "blkkin agent: {line}");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -81,7 +81,7 @@ pub(super) enum Block {
 }
 
 /// Value of an expression, as far as it is known without an event.
-enum Known {
+enum ResolvedValue {
     /// The event has no such field.
     Absent,
     /// The field has no value that can be compared.
@@ -128,17 +128,20 @@ impl Planner<'_> {
             Expr::All(children) => self.chain(children, false)?,
             Expr::Any(children) => self.chain(children, true)?,
             Expr::Has(operand) => match self.operand(node, *operand)? {
-                Known::Absent => Condition::Fixed(false),
-                Known::Number(number) if number.may_be_absent() => Condition::Exists(number),
+                ResolvedValue::Absent => Condition::Fixed(false),
+                ResolvedValue::Number(number) if number.may_be_absent() => {
+                    Condition::Exists(number)
+                }
                 _ => Condition::Fixed(true),
             },
             Expr::Compare(op, left, right) => self.compare(*op, left, right)?,
             _ => match self.value(node)? {
-                Known::Number(number) => truth(number),
-                Known::Severity(level) => Condition::Fixed(level.number() != 0),
-                Known::Absent | Known::Present | Known::Text(_) | Known::Block(_) => {
-                    Condition::Fixed(false)
-                }
+                ResolvedValue::Number(number) => truth(number),
+                ResolvedValue::Severity(level) => Condition::Fixed(level.number() != 0),
+                ResolvedValue::Absent
+                | ResolvedValue::Present
+                | ResolvedValue::Text(_)
+                | ResolvedValue::Block(_) => Condition::Fixed(false),
             },
         })
     }
@@ -174,19 +177,25 @@ impl Planner<'_> {
         }
         let (left, right) = (self.value(left)?, self.value(right)?);
         Ok(match (left, right) {
-            (Known::Block(left), Known::Block(right)) => Condition::Blocks(op, left, right),
-            (Known::Block(block), Known::Text(text)) => Condition::Text(op, block, text),
-            (Known::Text(text), Known::Block(block)) => Condition::Text(reversed(op), block, text),
-            (Known::Text(left), Known::Text(right)) => {
+            (ResolvedValue::Block(left), ResolvedValue::Block(right)) => {
+                Condition::Blocks(op, left, right)
+            }
+            (ResolvedValue::Block(block), ResolvedValue::Text(text)) => {
+                Condition::Text(op, block, text)
+            }
+            (ResolvedValue::Text(text), ResolvedValue::Block(block)) => {
+                Condition::Text(reversed(op), block, text)
+            }
+            (ResolvedValue::Text(left), ResolvedValue::Text(right)) => {
                 Condition::Fixed(holds(op, left.cmp(&right)))
             }
-            (Known::Severity(level), Known::Text(text))
-            | (Known::Text(text), Known::Severity(level)) => {
+            (ResolvedValue::Severity(level), ResolvedValue::Text(text))
+            | (ResolvedValue::Text(text), ResolvedValue::Severity(level)) => {
                 let is_label = labels(level).iter().any(|label| **label == *text);
                 Condition::Fixed(op.is_equality() && is_label == (op == CompareOp::Equal))
             }
-            (Known::Severity(level), Known::Block(block))
-            | (Known::Block(block), Known::Severity(level)) => {
+            (ResolvedValue::Severity(level), ResolvedValue::Block(block))
+            | (ResolvedValue::Block(block), ResolvedValue::Severity(level)) => {
                 compare_labels(op, block, labels(level))
             }
             (left, right) => match (left.into_number(), right.into_number()) {
@@ -204,28 +213,30 @@ impl Planner<'_> {
     ) -> Result<Condition, FilterError> {
         let is_equal = op == CompareOp::Equal;
         Ok(match self.value(other)? {
-            Known::Block(block) => {
+            ResolvedValue::Block(block) => {
                 let matches = Condition::Matches(block, glob.clone());
                 if is_equal { matches } else { Condition::Not(Box::new(matches)) }
             }
-            Known::Text(text) => Condition::Fixed(glob.matches(&text) == is_equal),
-            Known::Severity(level) => {
+            ResolvedValue::Text(text) => Condition::Fixed(glob.matches(&text) == is_equal),
+            ResolvedValue::Severity(level) => {
                 let is_label = labels(level).iter().any(|label| glob.matches(label));
                 Condition::Fixed(is_label == is_equal)
             }
-            Known::Absent | Known::Present | Known::Number(_) => Condition::Fixed(false),
+            ResolvedValue::Absent | ResolvedValue::Present | ResolvedValue::Number(_) => {
+                Condition::Fixed(false)
+            }
         })
     }
 
-    fn value(&mut self, node: &Node) -> Result<Known, FilterError> {
+    fn value(&mut self, node: &Node) -> Result<ResolvedValue, FilterError> {
         let known = match &node.expr {
-            Expr::Uint(number) => Known::fixed(*number, false),
-            Expr::Int(number) => Known::fixed(number.cast_unsigned(), true),
-            Expr::Severity(level) => Known::fixed(level.number(), false),
+            Expr::Uint(number) => ResolvedValue::fixed(*number, false),
+            Expr::Int(number) => ResolvedValue::fixed(number.cast_unsigned(), true),
+            Expr::Severity(level) => ResolvedValue::fixed(level.number(), false),
             Expr::Float(_) => {
                 return self.refuse(node, "the kernel cannot compute with floats");
             }
-            Expr::Str(bytes) => Known::Text(bytes.clone()),
+            Expr::Str(bytes) => ResolvedValue::Text(bytes.clone()),
             Expr::Operand(operand) => self.operand(node, *operand)?,
             Expr::Negate(child) => {
                 self.value(child)?.map(|number| (true, NumberSource::Negate(Box::new(number))))
@@ -239,19 +250,19 @@ impl Planner<'_> {
                     (Some(left), Some(right)) => {
                         let is_signed = is_signed(*op, &left, &right);
                         let source = NumberSource::Binary(*op, Box::new(left), Box::new(right));
-                        Known::Number(Number { is_signed, source })
+                        ResolvedValue::Number(Number { is_signed, source })
                     }
-                    _ => Known::Absent,
+                    _ => ResolvedValue::Absent,
                 }
             }
             // A pattern has no value of its own.
-            Expr::Glob(_) => Known::Absent,
+            Expr::Glob(_) => ResolvedValue::Absent,
             Expr::Not(_) | Expr::All(_) | Expr::Any(_) | Expr::Compare(..) | Expr::Has(_) => {
                 match self.condition(node)? {
-                    Condition::Fixed(is_true) => Known::fixed(is_true.into(), false),
+                    Condition::Fixed(is_true) => ResolvedValue::fixed(is_true.into(), false),
                     condition => {
                         let source = NumberSource::Truth(Box::new(condition));
-                        Known::Number(Number { is_signed: false, source })
+                        ResolvedValue::Number(Number { is_signed: false, source })
                     }
                 }
             }
@@ -259,8 +270,10 @@ impl Planner<'_> {
         Ok(known)
     }
 
-    fn operand(&mut self, node: &Node, index: usize) -> Result<Known, FilterError> {
-        let Some(operand) = self.filter.operands().get(index) else { return Ok(Known::Absent) };
+    fn operand(&mut self, node: &Node, index: usize) -> Result<ResolvedValue, FilterError> {
+        let Some(operand) = self.filter.operands().get(index) else {
+            return Ok(ResolvedValue::Absent);
+        };
         let pseudo = match (operand.kind, operand.path.as_slice()) {
             (OperandKind::Payload, [Step::Name(name), Step::Index(index)]) => {
                 return self.element(node, name, *index);
@@ -278,7 +291,7 @@ impl Planner<'_> {
         };
         match pseudo {
             Some(pseudo) => self.pseudo(node, pseudo, operand),
-            None => Ok(Known::Absent),
+            None => Ok(ResolvedValue::Absent),
         }
     }
 
@@ -287,11 +300,11 @@ impl Planner<'_> {
         node: &Node,
         pseudo: PseudoField,
         operand: &Operand,
-    ) -> Result<Known, FilterError> {
-        let number = |source, is_signed| Known::Number(Number { is_signed, source });
+    ) -> Result<ResolvedValue, FilterError> {
+        let number = |source, is_signed| ResolvedValue::Number(Number { is_signed, source });
         Ok(match pseudo {
-            PseudoField::Name => Known::Text(self.fields.event.as_bytes().into()),
-            PseudoField::Severity => Known::Severity(LEVEL),
+            PseudoField::Name => ResolvedValue::Text(self.fields.event.as_bytes().into()),
+            PseudoField::Severity => ResolvedValue::Severity(LEVEL),
             PseudoField::Cpu => number(NumberSource::Cpu, false),
             PseudoField::Pid => number(NumberSource::Pid, true),
             PseudoField::Tid => number(NumberSource::Tid, true),
@@ -300,7 +313,7 @@ impl Planner<'_> {
             PseudoField::Time | PseudoField::Stream | PseudoField::Trace
                 if operand.kind == OperandKind::Payload =>
             {
-                Known::Absent
+                ResolvedValue::Absent
             }
             PseudoField::Time | PseudoField::Stream | PseudoField::Trace => {
                 return self.refuse(node, "this does not exist while events are recorded");
@@ -309,32 +322,37 @@ impl Planner<'_> {
     }
 
     /// Returns the value of a field of the payload; `None` if there is no such field.
-    fn field(&mut self, node: &Node, name: &str) -> Result<Option<Known>, FilterError> {
+    fn field(&mut self, node: &Node, name: &str) -> Result<Option<ResolvedValue>, FilterError> {
         let Some(loader) = self.fields.find(name) else { return Ok(None) };
         Ok(Some(match loader.form {
-            FieldForm::Integer(integer) => Known::Number(Number {
+            FieldForm::Integer(integer) => ResolvedValue::Number(Number {
                 is_signed: integer.is_signed,
                 source: NumberSource::Field(name.to_owned(), integer),
             }),
             FieldForm::Text { .. } => self.block(node, Block::Field(name.to_owned()))?,
             FieldForm::Word { .. } | FieldForm::Array { .. } | FieldForm::Bytes { .. } => {
-                Known::Present
+                ResolvedValue::Present
             }
         }))
     }
 
     /// Returns the value of an element of an array.
-    fn element(&mut self, node: &Node, name: &str, index: u64) -> Result<Known, FilterError> {
-        let Some(loader) = self.fields.find(name) else { return Ok(Known::Absent) };
+    fn element(
+        &mut self,
+        node: &Node,
+        name: &str,
+        index: u64,
+    ) -> Result<ResolvedValue, FilterError> {
+        let Some(loader) = self.fields.find(name) else { return Ok(ResolvedValue::Absent) };
         let (element, count) = match loader.form {
             FieldForm::Word { element, count } | FieldForm::Array { element, count } => {
                 (element, count)
             }
             FieldForm::Bytes { size_max, .. } => (Integer::unsigned(1), size_max),
-            FieldForm::Integer(_) | FieldForm::Text { .. } => return Ok(Known::Absent),
+            FieldForm::Integer(_) | FieldForm::Text { .. } => return Ok(ResolvedValue::Absent),
         };
         let Some(index) = usize::try_from(index).ok().filter(|index| *index < count) else {
-            return Ok(Known::Absent);
+            return Ok(ResolvedValue::Absent);
         };
         let source = match loader.form {
             FieldForm::Word { .. } => NumberSource::Word(name.to_owned(), element, index),
@@ -343,11 +361,11 @@ impl Planner<'_> {
                 NumberSource::InBlock(block, element, index * element.bytes)
             }
         };
-        Ok(Known::Number(Number { is_signed: element.is_signed, source }))
+        Ok(ResolvedValue::Number(Number { is_signed: element.is_signed, source }))
     }
 
-    fn block(&mut self, node: &Node, block: Block) -> Result<Known, FilterError> {
-        self.block_index(node, block).map(Known::Block)
+    fn block(&mut self, node: &Node, block: Block) -> Result<ResolvedValue, FilterError> {
+        self.block_index(node, block).map(ResolvedValue::Block)
     }
 
     fn block_index(&mut self, node: &Node, block: Block) -> Result<usize, FilterError> {
@@ -363,24 +381,29 @@ impl Planner<'_> {
     }
 }
 
-impl Known {
-    fn fixed(bits: u64, is_signed: bool) -> Known {
-        Known::Number(Number { is_signed, source: NumberSource::Fixed(bits) })
+impl ResolvedValue {
+    fn fixed(bits: u64, is_signed: bool) -> ResolvedValue {
+        ResolvedValue::Number(Number { is_signed, source: NumberSource::Fixed(bits) })
     }
 
     fn into_number(self) -> Option<Number> {
         match self {
-            Known::Number(number) => Some(number),
-            Known::Severity(level) => Known::fixed(level.number(), false).into_number(),
-            Known::Absent | Known::Present | Known::Text(_) | Known::Block(_) => None,
+            ResolvedValue::Number(number) => Some(number),
+            ResolvedValue::Severity(level) => {
+                ResolvedValue::fixed(level.number(), false).into_number()
+            }
+            ResolvedValue::Absent
+            | ResolvedValue::Present
+            | ResolvedValue::Text(_)
+            | ResolvedValue::Block(_) => None,
         }
     }
 
     /// Returns the number that `operation` makes of this number, by its signedness and source.
-    fn map(self, operation: impl FnOnce(Number) -> (bool, NumberSource)) -> Known {
-        let Some(number) = self.into_number() else { return Known::Absent };
+    fn map(self, operation: impl FnOnce(Number) -> (bool, NumberSource)) -> ResolvedValue {
+        let Some(number) = self.into_number() else { return ResolvedValue::Absent };
         let (is_signed, source) = operation(number);
-        Known::Number(Number { is_signed, source })
+        ResolvedValue::Number(Number { is_signed, source })
     }
 }
 

@@ -7,14 +7,59 @@
 use super::fields::{FieldForm, FieldTable};
 use super::plan::{Block, holds};
 use super::scratch::{FIRST, FOUND, SECOND, SLOT, START, TEXT_SIZE, length_of, text_of};
-use super::{Functions, LoopBody, SLOT_ADDRESS};
 use crate::assembler::Register::{R0, R1, R2, R3, R4, R7, R10};
 use crate::assembler::{Address, Alu, Assembler, Helper, If, Label, Register, Size};
 use crate::chosen::NAME_SIZE;
+use crate::frame::FRAME_END;
 use crate::frame::{NAME, SCRATCH};
 use blkkin_filter::Glob;
 use blkkin_filter::tree::CompareOp;
 use std::cmp::Ordering;
+
+/// Slot of the frame with the address of the scratch memory's slot, for loops.
+pub(super) const SLOT_ADDRESS: Address = Address(R10, FRAME_END - 8);
+
+/// Functions that the programs of filters call in loops.
+#[derive(Debug, Default)]
+pub(crate) struct Functions {
+    loop_bodies: Vec<(LoopBody, Label)>,
+    defined: usize,
+}
+
+/// Function that is called in a loop.
+#[derive(Debug, PartialEq, Eq)]
+enum LoopBody {
+    /// Looks for a piece in a text, one position a call.
+    Search { index: usize, piece: Box<[u8]> },
+    /// Compares two texts, one word a call.
+    Compare { left: usize, right: usize },
+}
+
+impl Functions {
+    /// Returns the label of a function, which is defined later.
+    fn loop_body(&mut self, code: &mut Assembler, body: LoopBody) -> Label {
+        if let Some((_, label)) = self.loop_bodies.iter().find(|(known, _)| *known == body) {
+            return *label;
+        }
+        let label = code.label();
+        self.loop_bodies.push((body, label));
+        label
+    }
+
+    /// Returns the number of functions.
+    pub(super) fn count(&self) -> usize {
+        self.loop_bodies.len()
+    }
+
+    /// Defines the functions that have not been defined yet.
+    pub(crate) fn define(&mut self, code: &mut Assembler) {
+        for (body, label) in &self.loop_bodies[self.defined..] {
+            code.set(*label);
+            define_loop_body(code, body);
+        }
+        self.defined = self.loop_bodies.len();
+    }
+}
 
 /// Makes sure that a text or an array has been copied. `R0` to `R5` are lost.
 pub(super) fn copy(code: &mut Assembler, index: usize, block: &Block, fields: &FieldTable<'_>) {
@@ -283,7 +328,7 @@ fn call_loop(code: &mut Assembler, functions: &mut Functions, body: LoopBody) {
 }
 
 /// Defines the function that a loop calls. `R2` is the address of [`SLOT_ADDRESS`].
-pub(super) fn define_loop_body(code: &mut Assembler, body: &LoopBody) {
+fn define_loop_body(code: &mut Assembler, body: &LoopBody) {
     let (slot, position) = (R3, R4);
     let (is_end, goes_on) = (code.label(), code.label());
     let step = match body {

@@ -2,10 +2,10 @@
 
 use crate::exit::{Error, Exit};
 use crate::interrupt::ending_signals;
+use crate::output::agent_log;
 use blkkin_agent::{Agent, Limits, Options};
 use blkkin_control::address::{SYSTEM, SocketEnvironment, VARIABLE};
 use std::env;
-use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -55,7 +55,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         limits: Limits::default(),
         kernel_tracer: super::kernel_tracer::spawn(),
         manager: env::var_os("NOTIFY_SOCKET").filter(|socket| !socket.is_empty()),
-        log,
+        log: agent_log,
     };
     // The agent opens a socket and several files for each traced program.
     crate::limits::raise_descriptors();
@@ -81,12 +81,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         let stop = stop.try_clone().map_err(failed)?;
         signal_hook::low_level::pipe::register(signal, stop).map_err(failed)?;
     }
-    log(&format!("listening on {path}"));
+    agent_log(&format!("listening on {path}"));
     agent.run(stopped.as_fd()).map_err(failed)?;
     Ok(Exit::Ok)
-}
-
-/// Writes a log line to standard error, for people and for systemd's journal.
-pub(crate) fn log(line: &str) {
-    let _ = writeln!(crate::output::styled_stderr(), "blkkin agent: {line}");
 }

@@ -2,6 +2,7 @@
 //! given up the rights to do so itself. Started by the agent's command only.
 
 use crate::exit::{Error, Exit};
+use crate::output::agent_log;
 use blkkin_agent::KernelTracer;
 use std::fs;
 use std::io::{self, PipeWriter};
@@ -19,7 +20,7 @@ pub(crate) struct Args {}
 pub(crate) fn run(Args {}: &Args) -> Result<Exit, Error> {
     let failed = |error: io::Error| Error::failed(format!("cannot trace the kernel: {error}"));
     let start = io::stdin().as_fd().try_clone_to_owned().map_err(failed)?;
-    blkkin_kernel::trace_for_agent(start, super::agent::log).map_err(failed)?;
+    blkkin_kernel::trace_for_agent(start, agent_log).map_err(failed)?;
     Ok(Exit::Ok)
 }
 
@@ -39,7 +40,7 @@ pub(crate) fn spawn() -> Option<KernelTracer> {
     };
     let pipe = has_rights().then(start)?;
     let report = |error: &io::Error| {
-        super::agent::log(&format!("events of the kernel cannot be recorded: {error}"));
+        agent_log(&format!("events of the kernel cannot be recorded: {error}"));
     };
     let pipe = pipe.inspect_err(report).ok()?;
     Some(KernelTracer::new(OwnedFd::from(pipe)))

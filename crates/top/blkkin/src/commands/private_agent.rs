@@ -1,8 +1,8 @@
 //! Agent of one recording on a thread of this process, and the commands whose programs it records.
 
-use super::agent::log;
 use crate::exit::Error;
 use crate::losses;
+use crate::output::agent_log;
 use blkkin_agent::Background;
 use blkkin_client::{Client, Timeouts};
 use blkkin_control::address::VARIABLE;
@@ -28,7 +28,7 @@ impl PrivateAgent {
     /// Starts the agent, and connects to it as the program `name`.
     pub(crate) fn start(name: &str) -> Result<PrivateAgent, Error> {
         let failed = |error: io::Error| Error::failed(format!("cannot start an agent: {error}"));
-        let background = Background::start(log).map_err(failed)?;
+        let background = Background::start(agent_log).map_err(failed)?;
         let sockets = [background.socket().to_owned()];
         let version = env!("CARGO_PKG_VERSION");
         let client = Client::connect(&sockets, name, version, Timeouts::default())?;
