@@ -233,9 +233,9 @@ fn sessions_are_listed() {
         "session web: active, records to /data/web\n\
          made 2026-11-20 08:59:42 by user 1000\n\
          \n\
-         CHANNEL  WHEN FULL         SUB-BUFFERS  EACH  STRING MAX  CONTEXTS\n\
-         main     overwrite                   4  256K          4K  pid,db:query\n\
-         plain    wait 1s, discard            -     -           -  -\n\
+         CHANNEL  DOMAIN  WHEN FULL         SUB-BUFFERS  EACH  STRING MAX  CONTEXTS\n\
+         main     user    overwrite                   4  256K          4K  pid,db:query\n\
+         plain    user    wait 1s, discard            -     -           -  -\n\
          \n\
          CHANNEL  RULE     EVENTS\n\
          main     enable   rpc:* disk:* --exclude rpc:ping --level warning --filter 'ret < 0' \

@@ -57,9 +57,9 @@ fn channels() {
         &daemon,
         &["channel", "list", "-s", "web"],
         &[list(Some("web"))],
-        "CHANNEL  WHEN FULL         SUB-BUFFERS  EACH  STRING MAX  CONTEXTS\n\
-         main     overwrite                   4  256K          4K  pid,db:query\n\
-         plain    wait 1s, discard            -     -           -  -\n",
+        "CHANNEL  DOMAIN  WHEN FULL         SUB-BUFFERS  EACH  STRING MAX  CONTEXTS\n\
+         main     user    overwrite                   4  256K          4K  pid,db:query\n\
+         plain    user    wait 1s, discard            -     -           -  -\n",
         "",
     );
     check(
