@@ -258,6 +258,7 @@ fn sessions_are_listed() {
             "channels": [
                 {
                     "name": "main",
+                    "domain": "user",
                     "mode": "overwrite",
                     "subbuffer_size": 262_144,
                     "subbuffer_count": 4,
@@ -267,6 +268,7 @@ fn sessions_are_listed() {
                 },
                 {
                     "name": "plain",
+                    "domain": "user",
                     "mode": "discard",
                     "subbuffer_size": null,
                     "subbuffer_count": null,
