@@ -15,7 +15,7 @@ using Held = boost::shared_ptr<ZTrace>;
 using Held = std::shared_ptr<ZTrace>;
 #endif
 #ifdef BLKIN_GLOBAL_STRING
-static_assert(sizeof(::string) && sizeof(::ostringstream), "both are global");
+static_assert(sizeof(::string) > 0 && sizeof(::ostringstream) > 0, "both are global");
 #endif
 
 // In the first generation, free functions create endpoints and traces.

@@ -883,7 +883,9 @@ fn an_observer_finds_the_current_span_of_each_thread() {
         let current = TestProgram { scratch, program };
         let daemon = TestAgent::new("capi-current");
         let library = library.join("libblkkin.so");
-        let variables = [("PLUGIN_PATH", library.to_str().expect("UTF-8")), PATIENT[0]];
+        // In `dlopen` the library's thread can begin only when its start no longer waits.
+        let patience = if link == Link::Not { ("BLKKIN_WAIT", "0") } else { PATIENT[0] };
+        let variables = [("PLUGIN_PATH", library.to_str().expect("UTF-8")), patience];
         let mut running = current.start_with(&daemon, &[], &variables);
         if link == Link::Not {
             running.go_on();
