@@ -106,7 +106,7 @@ fn probes_record_in_a_guest() {
     assert_eq!(matches[..2], ["fentry:vfs_unlink", "kretprobe:vfs_link ret=0"], "{output}");
     assert!(matches[2].starts_with("TooManyMatches"), "{output}");
     // After the tracer was killed.
-    assert_eq!(lines("attached"), ["programs 12 kprobes 4 functions 3"], "{output}");
+    assert_eq!(lines("attached"), ["programs 14 kprobes 4 functions 3"], "{output}");
     assert_eq!(lines("killed"), ["programs 0 kprobes 0 functions 0"], "{output}");
     assert_eq!(lines("end"), ["reached"], "{output}");
 }

@@ -66,6 +66,10 @@ static void *run(void *number)
 	if (id == 10)
 		load(getenv("PLUGIN_PATH"));
 	pthread_barrier_wait(&barrier);
+#ifdef PLUGIN
+	/* An agent has to know the library before it can find spans. */
+	wait_for_step();
+#endif
 	trace.info.trace_id = -id;
 	trace.info.span_id = -id - 1;
 	if (span_enter(&outer, &trace) != 0 || context_enter(&inner, &context) != 0)

@@ -892,9 +892,7 @@ fn an_observer_finds_the_current_span_of_each_thread() {
         }
         let mut program = daemon.program();
         listens(&mut program);
-        if link != Link::Not {
-            running.go_on();
-        }
+        running.go_on();
         let offset = program.current_span().expect("an offset in the catalog");
         for _ in 0..4 {
             check_current_spans(&mut running, offset);

@@ -186,6 +186,8 @@ type Image = (packet::Header, Vec<u64>);
 fn packets_in(image: &[u8], uuid: [u8; 16]) -> Vec<Image> {
     const EVENT_SIZE: usize = 18;
     const PAGE_SIZE: usize = 4096;
+    /// More cycles or nanoseconds than these programs run.
+    const FUTURE: u64 = 1 << 42;
     let mut found = Vec::new();
     let mut at = 0;
     while let Some(bytes) = image.get(at..at + packet::SIZE) {
@@ -197,15 +199,17 @@ fn packets_in(image: &[u8], uuid: [u8; 16]) -> Vec<Image> {
         at += PAGE_SIZE;
         let Some(header) = header else { continue };
         // The header of an unfinished packet does not contain its size: the packet ends where times
-        // decrease.
+        // decrease or are far in the future. The writer copies whole words, so bytes after the last
+        // event may be anything.
+        let latest = header.first_time.saturating_add(FUTURE);
         let is_left = header.content_size > packet::SIZE as u64;
         let size = if is_left { header.content_size } else { header.packet_size } as usize;
         let Some(whole) = image.get(start + packet::SIZE..start + size) else { continue };
         let (mut numbers, mut last) = (Vec::new(), header.first_time);
         for event in whole.chunks_exact(EVENT_SIZE) {
             let word = |at: usize| u64::from_le_bytes(event[at..at + 8].try_into().unwrap());
-            if word(2) < last {
-                assert!(!is_left, "times go back in a packet that was left");
+            if word(2) < last || word(2) > latest {
+                assert!(!is_left, "wrong times in a packet that was left");
                 break;
             }
             last = word(2);
