@@ -36,7 +36,9 @@ fn check_agent_side(stream: &[u8]) {
         return;
     };
     match hello.role {
-        Role::Application { .. } => check_after_opening::<_, FromApplication>(decoder),
+        Role::Application { .. } | Role::Kernel => {
+            check_after_opening::<_, FromApplication>(decoder)
+        }
         Role::Command => check_after_opening::<_, Request>(decoder),
     }
 }
