@@ -120,6 +120,18 @@ impl PseudoField {
             PseudoField::Severity => Type::Unknown,
         }
     }
+
+    /// Returns the pseudo-field for the name of a context, such as `tid`; `None` for contexts that
+    /// filters of recordings cannot use. LTTng's names, such as `vtid`, are accepted too.
+    pub fn of_context(name: &str) -> Option<PseudoField> {
+        Some(match name {
+            "pid" | "vpid" => PseudoField::Pid,
+            "tid" | "vtid" => PseudoField::Tid,
+            "procname" => PseudoField::Procname,
+            "cpu" | "cpu_id" => PseudoField::Cpu,
+            _ => return None,
+        })
+    }
 }
 
 impl Operand {

@@ -283,7 +283,7 @@ impl Planner<'_> {
                 None => operand.pseudo(),
             },
             (OperandKind::Pseudo(pseudo), _) => Some(pseudo),
-            (OperandKind::Context, [Step::Name(name)]) => context(name),
+            (OperandKind::Context, [Step::Name(name)]) => PseudoField::of_context(name),
             (OperandKind::Env | OperandKind::Packet, _) => {
                 return self.refuse(node, "this does not exist while events are recorded");
             }
@@ -405,18 +405,6 @@ impl ResolvedValue {
         let (is_signed, source) = operation(number);
         ResolvedValue::Number(Number { is_signed, source })
     }
-}
-
-/// Returns the pseudo-field for the name of a context, such as `tid`. LTTng's names are accepted
-/// too.
-fn context(name: &str) -> Option<PseudoField> {
-    Some(match name {
-        "pid" | "vpid" => PseudoField::Pid,
-        "tid" | "vtid" => PseudoField::Tid,
-        "procname" => PseudoField::Procname,
-        "cpu" | "cpu_id" => PseudoField::Cpu,
-        _ => return None,
-    })
 }
 
 fn labels(level: Severity) -> Vec<Box<[u8]>> {

@@ -170,7 +170,7 @@ impl Values for EventValues<'_> {
                 field.or_else(|| Some(self.pseudo(operand.pseudo()?))).unwrap_or(Value::Absent)
             }
             (OperandKind::Pseudo(pseudo), _) => self.pseudo(pseudo),
-            (OperandKind::Context, [Step::Name(name)]) => match context(name) {
+            (OperandKind::Context, [Step::Name(name)]) => match PseudoField::of_context(name) {
                 Some(pseudo) => self.pseudo(pseudo),
                 None => Value::Absent,
             },
@@ -178,18 +178,6 @@ impl Values for EventValues<'_> {
             _ => Value::Absent,
         }
     }
-}
-
-/// Returns the pseudo-field for the name of a context, such as `tid`; `None` for contexts that
-/// filters cannot use. LTTng's names, such as `vtid`, are accepted too.
-fn context(name: &str) -> Option<PseudoField> {
-    Some(match name {
-        "pid" | "vpid" => PseudoField::Pid,
-        "tid" | "vtid" => PseudoField::Tid,
-        "procname" => PseudoField::Procname,
-        "cpu" | "cpu_id" => PseudoField::Cpu,
-        _ => return None,
-    })
 }
 
 /// Returns the value of an event's field, or of one element of it; `None` if the event has no field
