@@ -37,6 +37,7 @@ enum Command {
 
 const MAP_HASH: u32 = 1;
 const MAP_ARRAY: u32 = 2;
+const MAP_RECENT_HASH: u32 = 9;
 const MAP_RING_BUFFER: u32 = 27;
 /// The map's values can be mapped into this process.
 const MMAPABLE: u32 = 1 << 10;
@@ -197,6 +198,17 @@ impl Map {
         count_max: usize,
     ) -> io::Result<Map> {
         Map::create(MAP_HASH, name, (key_size, value_size), count_max)
+    }
+
+    /// Creates a hash table for about `count_max` keys. When it is full, a program that adds a key
+    /// replaces one that has not been used for long.
+    pub fn recent(
+        name: &str,
+        key_size: usize,
+        value_size: usize,
+        count_max: usize,
+    ) -> io::Result<Map> {
+        Map::create(MAP_RECENT_HASH, name, (key_size, value_size), count_max)
     }
 
     /// Maps the memory of a [block](Self::block).

@@ -82,6 +82,8 @@ impl Size {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Helper {
     MapLookup = 1,
+    MapUpdate = 2,
+    MapDelete = 3,
     KtimeGetNs = 5,
     GetSmpProcessorId = 8,
     GetCurrentPidTgid = 14,
@@ -94,6 +96,8 @@ pub(crate) enum Helper {
     RingbufOutput = 130,
     GetCurrentTaskBtf = 158,
     GetAttachCookie = 174,
+    /// Returns the registers that a thread had in its program (since Linux 5.15).
+    TaskRegisters = 175,
     /// Calls a function of the program repeatedly, until it returns 1 (since Linux 5.17).
     Loop = 181,
     /// Since Linux 5.17, as the next.

@@ -28,5 +28,5 @@ mod tests;
 
 pub use error::BtfError;
 pub use file::Btf;
-pub use queries::{FieldPlace, Function, Parameter, RawTracepoint};
+pub use queries::{BitPlace, FieldPlace, Function, Parameter, RawTracepoint};
 pub use value::ValueForm;

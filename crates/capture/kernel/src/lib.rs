@@ -4,8 +4,9 @@
 //! Probes are made at run time ([`Probes`]) and record into rings ([`KernelRings`]). A [`Recorder`]
 //! is both, with readers. `assembler` makes eBPF; `ring_code` makes the code that writes into
 //! rings, and `chosen` the code that selects the processes to record. `syscall_code`,
-//! `process_code`, `cgroup_code`, `uring_code` (requests of io_uring), `record_code` (tracepoints)
-//! and `function_code` (functions and raw tracepoints) make the programs. Offsets of fields in the
+//! `process_code`, `cgroup_code`, `uring_code` (requests of io_uring), `record_code` (tracepoints),
+//! `function_code` (functions and raw tracepoints) and `request_code` (what is done for requests)
+//! make the programs. Offsets of fields in the
 //! kernel's structures, and arguments of its functions, come from its types ([`Btf`]). The
 //! arguments of system calls and the fields of tracepoints come from its tracing file system
 //! ([`TraceFs`]). Locations of user-space probes come from ELF files ([`UserProgram`]). All three
@@ -42,8 +43,10 @@ mod program;
 mod record_code;
 mod record_type;
 mod recorder;
+mod request_code;
 mod ring_code;
 mod rings;
+mod span_slots;
 pub mod state;
 mod syscall_code;
 mod system_calls;
@@ -58,7 +61,7 @@ mod user_probe;
 mod user_refusal;
 mod user_type;
 
-pub use btf::{Btf, BtfError, FieldPlace, Function, Parameter, RawTracepoint, ValueForm};
+pub use btf::{BitPlace, Btf, BtfError, FieldPlace, Function, Parameter, RawTracepoint, ValueForm};
 pub use cgroup::Cgroup;
 pub use chosen::{ChosenProcesses, kernel_name};
 pub use error::{Error, ProbeRefusal};
@@ -75,7 +78,9 @@ pub use program::{
     UsdtArgument, UsdtProbe, UserProgram, resolve,
 };
 pub use recorder::{Probes, Recorder, Selection, SettledMoment, TracepointProbe};
+pub use request_code::RequestEvents;
 pub use rings::{KernelRings, RingOptions};
+pub use span_slots::SpanSlots;
 pub use timer_probe::TimerProbe;
 pub use tracefs::{Argument, EventName, SystemCall, TraceFs, TraceFsError};
 pub use tracer::trace_for_agent;

@@ -1,6 +1,5 @@
 //! A recording of kernel events: the attached programs, and the readers of the rings.
 
-use crate::assembler::Assembler;
 use crate::btf::Btf;
 use crate::call_type::CallType;
 use crate::cgroup_code::{self, CgroupPlaces};
@@ -13,10 +12,11 @@ use crate::function_code;
 use crate::function_point::{FunctionProbe, ProcessScope};
 use crate::function_probe::{self, AttachedProbe};
 use crate::function_type::FunctionType;
-use crate::load::load;
+use crate::load::attach;
 use crate::process_code::{self, PROCESS_EVENTS, ProcessCode, ProcessPlaces};
 use crate::record_code;
 use crate::record_type::RecordType;
+use crate::request_code::{self, RequestEvents};
 use crate::ring_code::SHARED_RINGS;
 use crate::rings::{KernelRings, RingOptions};
 use crate::syscall_code::{self, ExitCode, SyscallPlaces};
@@ -59,6 +59,8 @@ pub struct Selection {
     pub filters: BTreeMap<String, Filter>,
     /// Requests of io_uring of the chosen processes; `None` to leave them out.
     pub uring: Option<UringTracepoints>,
+    /// What the kernel does for requests; `None` to leave it out.
+    pub requests: Option<RequestEvents>,
     /// Size of a ring in bytes, a power of two; `None` for the default. There is a ring for each
     /// processor, and a few more.
     pub ring_size: Option<usize>,
@@ -203,6 +205,9 @@ impl Probes {
         }
         for probe in &selection.timers {
             links.extend(timer_probe::attach(rings, chosen.code(), probe, types)?);
+        }
+        if let Some(requests) = &selection.requests {
+            links.extend(request_code::attach(requests, rings, chosen, btf, types)?);
         }
         if let Some(tracepoints) = &selection.uring {
             let uring = UringCode { rings, chosen: chosen.code(), tracepoints, ids: uring_ids };
@@ -421,9 +426,4 @@ fn call_types(selection: &Selection) -> Vec<CallType> {
     calls.sort_by_key(|call| call.number);
     calls.dedup_by_key(|call| call.number);
     calls.into_iter().map(|call| CallType::new(call, 0)).collect()
-}
-
-/// Loads a program and attaches it.
-fn attach(name: &str, code: Assembler, place: AttachPoint) -> Result<Link, Error> {
-    load(name, code, place)?.attach().map_err(|error| Error::Attach(name.to_owned(), error))
 }

@@ -111,11 +111,16 @@ impl RingCode<'_> {
             compare_exchange_owner(code);
             code.jump_if_number(If::Equal, R0, 0, taken);
         }
-        code.block(R2, self.block, shape.control_of(0));
-        code.number(R1, 1);
-        code.atomic_add(Address(R2, layout::UNPLACED as i16), R1);
+        self.count_unplaced(code, R2);
         code.jump(lost);
         code.set(done);
+    }
+
+    /// Counts an event as lost that has no ring. `control` and `R1` are lost.
+    pub(crate) fn count_unplaced(&self, code: &mut Assembler, control: Register) {
+        code.block(control, self.block, self.shape.control_of(0));
+        code.number(R1, 1);
+        code.atomic_add(Address(control, layout::UNPLACED as i16), R1);
     }
 
     /// Writes the event's header, with the current time. The time is in [`TIME_SLOT`], too.

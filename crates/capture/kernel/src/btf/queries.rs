@@ -26,6 +26,15 @@ pub struct FieldPlace {
     pub size: u32,
 }
 
+/// Position of a bit in a structure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BitPlace {
+    /// Offset of the bit's byte from the start of the structure.
+    pub offset: u32,
+    /// Number of the bit in its byte; 0 is the lowest.
+    pub bit: u32,
+}
+
 /// Raw tracepoint, to which eBPF programs attach by its type's id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawTracepoint {
@@ -106,6 +115,18 @@ impl Btf {
             // The dot.
             end += 1;
         }
+    }
+
+    /// Returns the byte of a structure and the bit in it at which a member begins that is a bit
+    /// field, or another member. `member` is a single name.
+    pub fn bit(&self, structure: &str, member: &str) -> Result<BitPlace, BtfError> {
+        let not_found =
+            || BtfError::NoField { structure: structure.to_owned(), field: member.to_owned() };
+        let found = self.member(self.structure(structure)?, member).ok_or_else(not_found)?;
+        let type_id = found.member.type_id;
+        let offset = u32::try_from(found.bits / 8)
+            .map_err(|_| BtfError::Unexpected { type_id, expected: "below 4 GiB" })?;
+        Ok(BitPlace { offset, bit: (found.bits % 8) as u32 })
     }
 
     /// Returns the size in bytes of a structure or union, or of a typedef of one.

@@ -178,6 +178,9 @@ fn members_have_the_compilers_positions() {
     check("task", "tail", Ok((76, 0)));
     check("task_alias", "c", Ok((20, 4)));
     check("pid_alias", "count", Ok((0, 4)));
+    let bit = |member| btf.bit("task", member).ok().map(|place| (place.offset, place.bit));
+    assert_eq!((bit("comm"), bit("absent")), (Some((0, 0)), None));
+    assert_eq!((bit("low"), bit("high")), (Some((72, 0)), Some((72, 3))));
     check("task", "low", Err("is a bit field"));
     check("task", "old", Err("is a bit field"));
     check(

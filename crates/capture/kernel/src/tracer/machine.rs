@@ -6,14 +6,19 @@ use crate::error::Error;
 use crate::function_point::{FunctionPoint, FunctionProbe, ProcessScope};
 use crate::probe::{KernelHook, Probe, ProbeError};
 use crate::recorder::{Selection, TracepointProbe};
+use crate::request_code::{DISK, RequestEvents, WAIT};
+use crate::span_slots::SpanSlots;
 use crate::timer_probe::TimerProbe;
 use crate::tracefs::{SystemCall, TraceFs};
 use crate::user_probe::UserProbe;
 use blkkin_filter::Filter;
+use std::sync::Arc;
 
 /// Names of the moments in the life of processes.
 const PROCESS_NAMES: [&str; 3] = ["process:fork", "process:exec", "process:exit"];
 const CALL: &str = "syscall:";
+/// Names of the events that tell what the kernel does for requests.
+const REQUEST_NAMES: [&str; 2] = [WAIT, DISK];
 /// The processes of each group are chosen.
 const SCOPE: ProcessScope = ProcessScope::Chosen;
 
@@ -22,7 +27,9 @@ const SCOPE: ProcessScope = ProcessScope::Chosen;
 pub(super) struct Machine {
     tracefs: TraceFs,
     pub(super) btf: Btf,
-    calls: Vec<SystemCall>,
+    calls: Arc<[SystemCall]>,
+    /// Processes that show the current spans of their threads.
+    pub(super) slots: Arc<SpanSlots>,
     /// Names of all events that patterns select.
     pub(super) events: Vec<String>,
 }
@@ -42,8 +49,10 @@ impl Machine {
         let tracepoints = tracefs.events()?;
         let tracepoints = tracepoints.iter().map(|one| format!("{}:{}", one.subsystem, one.event));
         let events = calls.iter().map(|call| format!("{CALL}{}", call.name));
-        let events = events.chain(PROCESS_NAMES.map(str::to_owned)).chain(tracepoints).collect();
-        Ok(Machine { tracefs, btf: Btf::of_kernel()?, calls, events })
+        let own = PROCESS_NAMES.into_iter().chain(REQUEST_NAMES).map(str::to_owned);
+        let events = events.chain(own).chain(tracepoints).collect();
+        let (btf, slots) = (Btf::of_kernel()?, Arc::new(SpanSlots::new()?));
+        Ok(Machine { tracefs, btf, calls: calls.into(), slots, events })
     }
 
     /// Returns the selection for a group, with packets of the stream with this identity.
@@ -80,6 +89,20 @@ impl Machine {
                 return Err(NO_FILTER.to_owned());
             }
             to.process_events[moment] = true;
+            return Ok(());
+        }
+        if REQUEST_NAMES.contains(&name) {
+            if has_filter {
+                return Err(NO_FILTER.to_owned());
+            }
+            let requests = to.requests.get_or_insert_with(|| RequestEvents {
+                slots: Arc::clone(&self.slots),
+                waits: false,
+                disk: false,
+                calls: Arc::clone(&self.calls),
+            });
+            let is_recorded = if name == WAIT { &mut requests.waits } else { &mut requests.disk };
+            *is_recorded = true;
             return Ok(());
         }
         if let Some(call) = name.strip_prefix(CALL) {

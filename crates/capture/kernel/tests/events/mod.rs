@@ -65,14 +65,14 @@ fn decode(types: &[EventType], mut bytes: &[u8], events: &mut Vec<Event>) {
         let kind = &types[usize::from(id)];
         let fields = kind.fields.iter().map(|field| {
             let value = match field.kind {
-                FieldKind::Unsigned { width, .. } | FieldKind::Signed { width, .. } => {
-                    Value::Number(match width.bytes() {
-                        1 => i8::from_le_bytes(take(&mut bytes)).into(),
-                        2 => i16::from_le_bytes(take(&mut bytes)).into(),
-                        4 => i32::from_le_bytes(take(&mut bytes)).into(),
-                        _ => i64::from_le_bytes(take(&mut bytes)),
-                    })
-                }
+                FieldKind::Unsigned { width, .. }
+                | FieldKind::Signed { width, .. }
+                | FieldKind::Enum { width, .. } => Value::Number(match width.bytes() {
+                    1 => i8::from_le_bytes(take(&mut bytes)).into(),
+                    2 => i16::from_le_bytes(take(&mut bytes)).into(),
+                    4 => i32::from_le_bytes(take(&mut bytes)).into(),
+                    _ => i64::from_le_bytes(take(&mut bytes)),
+                }),
                 FieldKind::String => {
                     let size = bytes.iter().position(|byte| *byte == 0).expect("a NUL");
                     let text = String::from_utf8_lossy(&bytes[..size]).into_owned();

@@ -1,0 +1,329 @@
+//! Programs that record requests to disks, with the span of the thread that asked for them.
+//!
+//! A thread's current span is noted when it queues an I/O operation (`struct bio`), or a part of
+//! one that the kernel has split. When a request (`struct request`) is issued to the device, it
+//! gets the note of its first operation. Further operations that the kernel has merged into the
+//! request have no event of their own. Requests without a note, such as those of the kernel's
+//! writeback, are recorded without a span.
+
+use super::{
+    DISK, KEY, RECORD_SIZE, SHOWN, ThreadPlaces, WORD, shown, span_fields, write_elapsed,
+    write_span,
+};
+use crate::assembler::Register::{R0, R1, R2, R3, R4, R6, R7, R10};
+use crate::assembler::{Address, Alu, Assembler, Helper, If, Register, Size};
+use crate::btf::Btf;
+use crate::error::Error;
+use crate::event_code::{EventCode, EventSize};
+use crate::event_type::{Integer, event_type};
+use crate::frame::{PROCESS, SCRATCH, offset};
+use crate::ring_code::{RingCode, TIME_SLOT};
+use crate::span_slots::SpanSlotsCode;
+use blkkin_control::limits::LABELS_MAX;
+use blkkin_control::{EventType, FieldKind, Label, Width};
+use blkkin_sys::bpf::Map;
+use std::fs;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// Maximum number of operations and of requests that are followed at the same time.
+const FOLLOWED_MAX: usize = 1 << 14;
+
+/// Words of a note and of a followed request: process and thread, the three words of the span, and
+/// the following.
+const QUEUED: i16 = 4;
+const ISSUED: i16 = 5;
+const SECTOR: i16 = 6;
+/// Number of the device in the lower half, size in bytes in the upper half.
+const DEVICE: i16 = 7;
+const OPERATION: i16 = 8;
+/// Size of a note, which ends with the time at which the operation was queued.
+const NOTE_SIZE: i16 = WORD * (QUEUED + 1);
+/// Size of a followed request.
+const REQUEST_SIZE: i16 = WORD * (OPERATION + 1);
+const _: () = assert!(REQUEST_SIZE <= RECORD_SIZE);
+
+/// Number of the lowest bit of the major number in the kernel's number of a device.
+const MAJOR_SHIFT: u32 = 20;
+/// Bits of a request's flags that say what it does.
+const OPERATION_MASK: i32 = 0xff;
+const OPERATIONS: [(&str, u64); 7] = [
+    ("read", 0),
+    ("write", 1),
+    ("flush", 2),
+    ("discard", 3),
+    ("secure_erase", 5),
+    ("zone_append", 7),
+    ("write_zeroes", 9),
+];
+
+/// Returns the description of the events, without an id. The devices of the machine have their
+/// names as labels.
+pub(super) fn disk_type() -> EventType {
+    let label = |name: &str, value: u64| Label { name: name.to_owned(), value };
+    let operations = OPERATIONS.iter().map(|(name, number)| label(name, *number)).collect();
+    let devices: Vec<Label> = devices().into_iter().take(LABELS_MAX).collect();
+    let unsigned = |bytes| Integer::unsigned(bytes).field();
+    let device = match devices.is_empty() {
+        true => unsigned(4),
+        false => FieldKind::Enum { is_signed: false, width: Width::Bits32, labels: devices },
+    };
+    let operation = FieldKind::Enum { is_signed: false, width: Width::Bits8, labels: operations };
+    let own = [
+        ("device", device),
+        ("operation", operation),
+        ("sector", unsigned(8)),
+        ("bytes", unsigned(4)),
+        ("queued", unsigned(8)),
+        ("served", unsigned(8)),
+        ("error", Integer::signed(4).field()),
+    ];
+    event_type(0, DISK.to_owned(), span_fields().into_iter().chain(own))
+}
+
+/// Size of the fields of an event in bytes.
+const FIELDS_SIZE: usize = 24 + 4 + 1 + 8 + 4 + 8 + 8 + 4;
+
+/// Returns the names and numbers of the machine's whole block devices.
+fn devices() -> Vec<Label> {
+    let entries = fs::read_dir("/sys/block").into_iter().flatten().filter_map(Result::ok);
+    let device = |entry: fs::DirEntry| {
+        let numbers = fs::read_to_string(entry.path().join("dev")).ok()?;
+        let (major, minor) = numbers.trim().split_once(':')?;
+        let (major, minor) = (major.parse::<u64>().ok()?, minor.parse::<u64>().ok()?);
+        let name = entry.file_name().into_string().ok()?;
+        Some(Label { name, value: major << MAJOR_SHIFT | minor })
+    };
+    let mut devices: Vec<Label> = entries.filter_map(device).collect();
+    devices.sort_by_key(|device| device.value);
+    devices
+}
+
+/// Offsets in the kernel's structures that the programs need.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DiskPlaces {
+    thread: ThreadPlaces,
+    /// First operation of a request.
+    operation: i16,
+    queue: i16,
+    /// Disk of a queue.
+    disk: i16,
+    major: i16,
+    first_minor: i16,
+    sector: i16,
+    size: i16,
+    flags: i16,
+}
+
+impl DiskPlaces {
+    pub(crate) fn of(btf: &Btf) -> Result<DiskPlaces, Error> {
+        Ok(DiskPlaces {
+            thread: ThreadPlaces::of(btf)?,
+            operation: offset(btf, "request", "bio")?,
+            queue: offset(btf, "request", "q")?,
+            disk: offset(btf, "request_queue", "disk")?,
+            major: offset(btf, "gendisk", "major")?,
+            first_minor: offset(btf, "gendisk", "first_minor")?,
+            sector: offset(btf, "request", "__sector")?,
+            size: offset(btf, "request", "__data_len")?,
+            flags: offset(btf, "request", "cmd_flags")?,
+        })
+    }
+}
+
+/// Operations and requests on their way, in the kernel.
+#[derive(Debug)]
+pub(crate) struct DiskTables {
+    notes: Map,
+    requests: Map,
+}
+
+impl DiskTables {
+    pub(crate) fn new() -> Result<DiskTables, Error> {
+        let create = |name, size: i16| {
+            let map = Map::recent(name, WORD as usize, size as usize, FOLLOWED_MAX);
+            map.map_err(|error| Error::Map("disk", error))
+        };
+        Ok(DiskTables {
+            notes: create("blkkin_notes", NOTE_SIZE)?,
+            requests: create("blkkin_requests", REQUEST_SIZE)?,
+        })
+    }
+}
+
+/// Generator of the programs.
+pub(crate) struct DiskCode<'c> {
+    pub(crate) rings: &'c RingCode<'c>,
+    pub(crate) slots: SpanSlotsCode,
+    pub(crate) places: DiskPlaces,
+    pub(crate) tables: &'c DiskTables,
+    /// Set if requests without a span are recorded.
+    pub(crate) records_unattributed: bool,
+    /// Id of the events.
+    pub(crate) id: u16,
+}
+
+impl DiskCode<'_> {
+    /// Returns the programs with the names of their raw tracepoints.
+    pub(crate) fn programs(&self) -> [(&'static str, Assembler); 4] {
+        [
+            ("block_bio_queue", self.note()),
+            ("block_split", self.note()),
+            ("block_rq_issue", self.issue()),
+            ("block_rq_complete", self.complete()),
+        ]
+    }
+
+    /// Returns the program that notes the current span for an operation, which is passed.
+    fn note(&self) -> Assembler {
+        let mut code = Assembler::default();
+        let end = code.label();
+        code.load(Size::Bits64, R6, Address(R1, 0));
+        code.call(Helper::GetCurrentTaskBtf);
+        code.copy(R7, R0);
+        self.places.thread.read_span(&mut code, self.slots, R7, end);
+        code.call(Helper::GetCurrentPidTgid);
+        code.store(Size::Bits64, shown(0), R0);
+        code.call(Helper::KtimeGetNs);
+        code.store(Size::Bits64, shown(QUEUED), R0);
+        update(&mut code, &self.tables.notes, R6);
+        code.set(end);
+        code.finish();
+        code
+    }
+
+    /// Returns the program that follows a request, which is passed, from now on.
+    fn issue(&self) -> Assembler {
+        let places = self.places;
+        let mut code = Assembler::default();
+        let (has_note, has_record, again, end) =
+            (code.label(), code.label(), code.label(), code.label());
+        code.load(Size::Bits64, R6, Address(R1, 0));
+        // A request that the device did not accept is issued once more.
+        lookup(&mut code, &self.tables.requests, R6);
+        code.jump_if_number(If::NotEqual, R0, 0, again);
+        code.load(Size::Bits64, R7, Address(R6, places.operation));
+        code.jump_if_number(If::Equal, R7, 0, has_record);
+        lookup(&mut code, &self.tables.notes, R7);
+        code.jump_if_number(If::NotEqual, R0, 0, has_note);
+        code.set(has_record);
+        for word in 0..=QUEUED {
+            code.store_number(Size::Bits64, shown(word), 0);
+        }
+        let follow = code.label();
+        code.jump(follow);
+        code.set(has_note);
+        copy_words(&mut code, R0, QUEUED + 1);
+        delete(&mut code, &self.tables.notes);
+        code.set(follow);
+        code.call(Helper::KtimeGetNs);
+        code.store(Size::Bits64, shown(ISSUED), R0);
+        code.load(Size::Bits64, R1, Address(R6, places.sector));
+        code.store(Size::Bits64, shown(SECTOR), R1);
+        code.load(Size::Bits32, R1, Address(R6, places.size));
+        code.alu_number(Alu::ShiftLeft, R1, 32);
+        code.store(Size::Bits64, shown(DEVICE), R1);
+        code.load(Size::Bits32, R1, Address(R6, places.flags));
+        code.alu_number(Alu::And, R1, OPERATION_MASK);
+        code.store(Size::Bits64, shown(OPERATION), R1);
+        let has_device = code.label();
+        code.load(Size::Bits64, R1, Address(R6, places.queue));
+        code.jump_if_number(If::Equal, R1, 0, has_device);
+        code.load(Size::Bits64, R1, Address(R1, places.disk));
+        code.jump_if_number(If::Equal, R1, 0, has_device);
+        code.load(Size::Bits32, R2, Address(R1, places.major));
+        code.alu_number(Alu::ShiftLeft, R2, MAJOR_SHIFT.cast_signed());
+        code.load(Size::Bits32, R3, Address(R1, places.first_minor));
+        code.alu(Alu::Or, R2, R3);
+        code.load(Size::Bits64, R1, shown(DEVICE));
+        code.alu(Alu::Or, R1, R2);
+        code.store(Size::Bits64, shown(DEVICE), R1);
+        code.set(has_device);
+        update(&mut code, &self.tables.requests, R6);
+        code.jump(end);
+        code.set(again);
+        code.copy(R7, R0);
+        code.call(Helper::KtimeGetNs);
+        code.store(Size::Bits64, Address(R7, WORD * ISSUED), R0);
+        code.set(end);
+        code.finish();
+        code
+    }
+
+    /// Returns the program for the completion of a request, which passes the request and its error.
+    fn complete(&self) -> Assembler {
+        let mut program = EventCode::new(self.rings);
+        let (code, end) = (&mut program.code, program.end);
+        code.load(Size::Bits64, R6, Address(R1, 0));
+        code.load(Size::Bits64, R7, Address(R1, 8));
+        code.store(Size::Bits64, SCRATCH, R7);
+        lookup(code, &self.tables.requests, R6);
+        code.jump_if_number(If::Equal, R0, 0, end);
+        copy_words(code, R0, OPERATION + 1);
+        delete(code, &self.tables.requests);
+        code.load(Size::Bits64, R1, shown(0));
+        code.store(Size::Bits64, PROCESS, R1);
+        if !self.records_unattributed {
+            code.jump_if_number(If::Equal, R1, 0, end);
+        }
+        let event = EventSize { id: self.id, fields_max: FIELDS_SIZE };
+        program.record(event, |code, fields| {
+            write_span(code, fields, shown(1));
+            code.load(Size::Bits64, R1, shown(DEVICE));
+            fields.register(code, 4, R1);
+            code.load(Size::Bits64, R2, shown(OPERATION));
+            fields.register(code, 1, R2);
+            code.load(Size::Bits64, R2, shown(SECTOR));
+            fields.register(code, 8, R2);
+            code.alu_number(Alu::ShiftRight, R1, 32);
+            fields.register(code, 4, R1);
+            code.load(Size::Bits64, R1, shown(ISSUED));
+            code.load(Size::Bits64, R2, shown(QUEUED));
+            write_elapsed(code, fields);
+            code.load(Size::Bits64, R1, TIME_SLOT);
+            code.load(Size::Bits64, R2, shown(ISSUED));
+            write_elapsed(code, fields);
+            code.load(Size::Bits64, R1, SCRATCH);
+            fields.register(code, 4, R1);
+        });
+        program.finish()
+    }
+}
+
+/// Sets `R1` to a map and `R2` to the address of its key in the frame.
+fn map_and_key(code: &mut Assembler, map: &Map) {
+    code.map(R1, map.as_fd().as_raw_fd());
+    code.copy(R2, R10);
+    code.alu_number(Alu::Add, R2, KEY.1.into());
+}
+
+/// Sets `R0` to the address of the value of a key, which is in a register; 0 if there is none. The
+/// key stays in [`KEY`].
+fn lookup(code: &mut Assembler, map: &Map, key: Register) {
+    code.store(Size::Bits64, KEY, key);
+    map_and_key(code, map);
+    code.call(Helper::MapLookup);
+}
+
+/// Removes the key that is in [`KEY`].
+fn delete(code: &mut Assembler, map: &Map) {
+    map_and_key(code, map);
+    code.call(Helper::MapDelete);
+}
+
+/// Sets the value of a key, which is in a register, to the memory at [`SHOWN`].
+fn update(code: &mut Assembler, map: &Map, key: Register) {
+    code.store(Size::Bits64, KEY, key);
+    map_and_key(code, map);
+    code.copy(R3, R10);
+    code.alu_number(Alu::Add, R3, SHOWN.into());
+    code.number(R4, 0);
+    code.call(Helper::MapUpdate);
+}
+
+/// Copies words from an address to the memory at [`SHOWN`].
+fn copy_words(code: &mut Assembler, from: Register, count: i16) {
+    for word in 0..count {
+        code.load(Size::Bits64, R1, Address(from, WORD * word));
+        code.store(Size::Bits64, shown(word), R1);
+    }
+}

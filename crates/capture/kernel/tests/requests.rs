@@ -1,0 +1,271 @@
+//! Events of what the kernel does for requests: this test's own threads show current spans, wait in
+//! known ways, and read from a disk.
+
+#[allow(dead_code, reason = "each test program uses a part of it")]
+mod events;
+
+use blkkin_control::current_span::{SPAN, SlotOffset};
+use blkkin_kernel::{
+    Btf, ChosenProcesses, Error, Recorder, RequestEvents, Selection, SpanSlots, TraceFs,
+};
+use blkkin_sys::testing::{Scratch, skip};
+use blkkin_sys::thread_slot;
+use events::{Event, drain};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Barrier, Mutex, MutexGuard};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const TRACE: u64 = 0x1122_3344_5566_7788;
+const WAIT: Duration = Duration::from_millis(20);
+
+/// Reasons of waits, in the order of their numbers.
+const REASONS: [&str; 8] =
+    ["other", "runnable", "disk", "lock", "network", "sleep", "fault", "poll"];
+
+/// Recordings of this process run one after the other.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn recorder(test: &str, slots: &Arc<SpanSlots>) -> Option<(Recorder, ChosenProcesses)> {
+    let attach = || -> Result<_, Error> {
+        let calls = TraceFs::open()?.system_calls()?.into();
+        let requests = RequestEvents { slots: Arc::clone(slots), waits: true, disk: true, calls };
+        let selection = Selection { requests: Some(requests), ..Selection::default() };
+        let chosen = ChosenProcesses::all_except(&[])?;
+        Ok((Recorder::attach(&selection, &chosen, &Btf::of_kernel()?)?, chosen))
+    };
+    match attach() {
+        Ok(both) => Some(both),
+        Err(error) if matches!(error, Error::Load { .. }) && !error.is_permission() => {
+            panic!("{error}")
+        }
+        Err(error) => {
+            skip(test, &error.to_string());
+            None
+        }
+    }
+}
+
+fn slots(test: &str) -> Option<Arc<SpanSlots>> {
+    match SpanSlots::new() {
+        Ok(slots) => Some(Arc::new(slots)),
+        Err(error) => {
+            skip(test, &error.to_string());
+            None
+        }
+    }
+}
+
+fn own_offset() -> SlotOffset {
+    SlotOffset::new(thread_slot::offset().expect("x86-64 has one")).expect("a valid offset")
+}
+
+/// Calls `act` while this thread shows the span.
+fn in_span<R>(span: u64, act: impl FnOnce() -> R) -> R {
+    let before = thread_slot::swap(&[SPAN, TRACE, 7, span]);
+    let result = act();
+    thread_slot::set(&before);
+    result
+}
+
+/// Records what the kernel does while `act` runs.
+fn record(test: &str, act: impl FnOnce()) -> Option<Vec<Event>> {
+    let _alone = alone();
+    let slots = slots(test)?;
+    let (mut recorder, _chosen) = recorder(test, &slots)?;
+    assert!(slots.insert(std::process::id(), own_offset()));
+    act();
+    recorder.stop();
+    let events = drain(&mut recorder);
+    assert_eq!(recorder.lost(), 0);
+    Some(events)
+}
+
+/// Returns the waits of a span, as pairs of reason and event.
+fn waits(events: &[Event], span: u64) -> Vec<(&'static str, &Event)> {
+    let waits = events.iter().filter(|event| event.name == "request:wait");
+    let waits = waits.filter(|event| event.number("span_id") == span as i64);
+    waits.map(|event| (REASONS[event.number("reason") as usize], event)).collect()
+}
+
+/// Asserts that a span has one wait that is not for a processor, with this reason and about the
+/// time [`WAIT`]; returns it.
+fn one_wait<'e>(events: &'e [Event], span: u64, reason: &str) -> &'e Event {
+    let waits = waits(events, span);
+    let blocked: Vec<_> = waits.iter().filter(|(reason, _)| *reason != "runnable").collect();
+    let [(found, event)] = blocked[..] else { panic!("{reason}: {waits:#?}") };
+    assert_eq!(*found, reason, "{event:?}");
+    let time = Duration::from_nanos(event.number("blocked") as u64);
+    assert!(time > WAIT / 2 && time < 50 * WAIT, "{reason}: {time:?}");
+    assert_eq!(event.pid, std::process::id());
+    assert_eq!(
+        [event.number("trace_id"), event.number("trace_id_high")],
+        [TRACE as i64, 7],
+        "{event:?}"
+    );
+    event
+}
+
+/// Each way to wait has its reason, its time, and the ids of the span that waited.
+#[test]
+fn waits_have_the_reason_for_which_a_thread_waits() {
+    let (mut one, mut other) = UnixStream::pair().unwrap();
+    let (mut pipe, mut pipe_writer) = std::io::pipe().unwrap();
+    let mutex = Mutex::new(());
+    let barrier = Barrier::new(2);
+    let mut releaser = 0;
+    let events = record("waits_have_the_reason_for_which_a_thread_waits", || {
+        // Without a span, nothing is recorded.
+        thread::sleep(WAIT);
+        in_span(1, || thread::sleep(WAIT));
+        thread::scope(|scope| {
+            let holder = scope.spawn(|| {
+                let held = mutex.lock();
+                barrier.wait();
+                thread::sleep(WAIT);
+                drop(held);
+                rustix::thread::gettid().as_raw_nonzero().get()
+            });
+            barrier.wait();
+            in_span(2, || drop(mutex.lock()));
+            releaser = holder.join().unwrap();
+            scope.spawn(|| {
+                thread::sleep(WAIT);
+                other.write_all(b"x").unwrap();
+                thread::sleep(WAIT);
+                pipe_writer.write_all(b"x").unwrap();
+                thread::sleep(WAIT);
+                other.write_all(b"x").unwrap();
+            });
+            in_span(3, || one.read_exact(&mut [0]).unwrap());
+            in_span(4, || pipe.read_exact(&mut [0]).unwrap());
+            let mut polled = [rustix::event::PollFd::new(&one, rustix::event::PollFlags::IN)];
+            in_span(5, || rustix::event::poll(&mut polled, None)).unwrap();
+        });
+    });
+    let Some(events) = events else { return };
+    one_wait(&events, 1, "sleep");
+    let lock = one_wait(&events, 2, "lock");
+    assert_eq!(lock.number("waker"), i64::from(releaser));
+    assert_eq!(lock.number("call"), 202);
+    one_wait(&events, 3, "network");
+    let other = one_wait(&events, 4, "other");
+    assert_eq!((other.number("call"), other.number("waker")), (0, 0));
+    one_wait(&events, 5, "poll");
+    let spans: Vec<i64> = events
+        .iter()
+        .filter(|event| event.name == "request:wait")
+        .map(|event| event.number("span_id"))
+        .collect();
+    assert!(spans.iter().all(|span| (1..=5).contains(span)), "{spans:?}");
+}
+
+/// Threads that could have run, while others ran on all processors, have waited for a processor.
+#[test]
+fn preempted_threads_wait_for_a_processor() {
+    let processors = thread::available_parallelism().unwrap().get() as u64;
+    let spin = || {
+        let end = Instant::now() + 10 * WAIT;
+        while Instant::now() < end {
+            std::hint::spin_loop();
+        }
+    };
+    let events = record("preempted_threads_wait_for_a_processor", || {
+        thread::scope(|scope| {
+            for span in 1..=2 * processors {
+                scope.spawn(move || in_span(span, spin));
+            }
+        });
+    });
+    let Some(events) = events else { return };
+    let waited = |span| {
+        let waits = waits(&events, span).into_iter();
+        let waits = waits.filter(|(reason, _)| *reason == "runnable");
+        waits
+            .map(|(_, event)| {
+                assert_eq!(event.number("blocked"), 0);
+                event.number("runnable")
+            })
+            .sum::<i64>()
+    };
+    let all: i64 = (1..=2 * processors).map(waited).sum();
+    // Twice as many threads as processors: half of their time.
+    let expected = (processors * 10 * WAIT.as_nanos() as u64) as i64;
+    assert!(all > expected / 2, "{all} of {expected}");
+}
+
+/// A direct read waits for the disk, and its request is that of the reading span.
+#[test]
+fn requests_to_disks_belong_to_the_span_that_asked() {
+    const TEST: &str = "requests_to_disks_belong_to_the_span_that_asked";
+    const O_DIRECT: i32 = 0o40_000;
+    let scratch = Scratch::new("requests");
+    let path = scratch.0.join("file");
+    File::create(&path).and_then(|mut file| file.write_all(&[7; 1 << 16])).unwrap();
+    File::open(&path).unwrap().sync_all().unwrap();
+    let direct = std::fs::OpenOptions::new().read(true).custom_flags(O_DIRECT).open(&path);
+    let Ok(mut direct) = direct else {
+        return skip(TEST, "the file system has no direct input and output");
+    };
+    // A page-aligned part of a buffer.
+    let mut buffer = vec![0u8; 3 << 12];
+    let start = buffer.as_ptr().align_offset(1 << 12);
+    let events = record(TEST, || {
+        for _ in 0..8 {
+            in_span(9, || direct.read_exact(&mut buffer[start..start + (1 << 12)])).unwrap();
+        }
+    });
+    let Some(events) = events else { return };
+    let own = |event: &&Event| event.name == "request:disk" && event.number("span_id") == 9;
+    let requests: Vec<&Event> = events.iter().filter(own).collect();
+    if requests.is_empty() && !events.iter().any(|event| event.name == "request:disk") {
+        return skip(TEST, "the temporary directory is on no block device");
+    }
+    assert_eq!(requests.len(), 8, "{events:#?}");
+    for request in requests {
+        assert_eq!((request.number("bytes"), request.number("operation")), (1 << 12, 0));
+        assert_eq!((request.number("error"), request.pid), (0, std::process::id()));
+        assert!(request.number("served") > 0 && request.number("device") > 0, "{request:?}");
+    }
+    let disk = waits(&events, 9).into_iter().filter(|(reason, _)| *reason == "disk");
+    assert!(disk.count() >= 1, "{events:#?}");
+}
+
+/// A slot at an address without memory, or with arbitrary contents, is no span.
+#[test]
+fn wrong_slots_record_nothing() {
+    const TEST: &str = "wrong_slots_record_nothing";
+    let _alone = alone();
+    let Some(slots) = slots(TEST) else { return };
+    let Some((mut recorder, _chosen)) = recorder(TEST, &slots) else { return };
+    let process = std::process::id();
+    for offset in [-(1 << 20), 1 << 20] {
+        assert!(slots.insert(process, SlotOffset::new(offset).unwrap()));
+        in_span(1, || thread::sleep(Duration::from_millis(1)));
+    }
+    assert!(slots.insert(process, own_offset()));
+    for words in [[1, 1, 1, 1], [3, 1, 1, 1], [SPAN, 0, 0, 1], [SPAN, 1, 1, 0], [u64::MAX; 4]] {
+        thread_slot::set(&words);
+        thread::sleep(Duration::from_millis(1));
+    }
+    thread_slot::set(&[0; 4]);
+    slots.remove(process);
+    in_span(1, || thread::sleep(Duration::from_millis(1)));
+    recorder.stop();
+    let events = drain(&mut recorder);
+    let own: Vec<_> = events.iter().filter(|event| event.pid == process).collect();
+    assert!(own.is_empty(), "{own:#?}");
+    // An entry belongs to one process at a time.
+    assert!(slots.insert(process, own_offset()));
+    assert!(!slots.insert(process + (1 << 16), own_offset()));
+    slots.remove(process + (1 << 16));
+    assert!(slots.insert(process, own_offset()));
+    slots.remove(process);
+    assert!(slots.insert(process + (1 << 16), own_offset()));
+}
