@@ -75,6 +75,20 @@ messages! {
         /// Adds a rule to a channel of the kernel, pending until `Apply`. The tracer of the kernel
         /// gets this in place of `Rule`, since it selects the processes.
         0x020a KernelRule(rule: KernelRule = RecordForm),
+        /// Tells the tracer of the kernel where the threads of a process show their current spans.
+        0x020b SpanSlot(slot: SpanSlot = RecordForm),
+    }
+}
+
+record! {
+    /// Place in a process where its threads show their current spans.
+    #[derive(Copy)]
+    pub struct SpanSlot {
+        /// Process id as the agent sees it.
+        pub process: u32 = Number,
+        /// Word of the program's catalog, see [`SlotOffset`](crate::current_span::SlotOffset); 0
+        /// once the process has no such place.
+        pub offset: u64 = Number,
     }
 }
 

@@ -73,7 +73,7 @@ mod wire;
 
 pub use application::{
     AddChannel, ChannelRule, EventRule, EventType, Field, FieldKind, FromApplication, KeepChannel,
-    KernelRule, Label, Orphan, Scalar, ToApplication, Unavailable, Width,
+    KernelRule, Label, Orphan, Scalar, SpanSlot, ToApplication, Unavailable, Width,
 };
 pub use channel::{Channel, Context, EVENT_SIZES, Mode, WAIT_FOREVER, WAIT_MAX_US};
 pub use decoder::{Decoder, Received};

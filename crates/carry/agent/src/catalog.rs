@@ -89,6 +89,12 @@ impl Catalog {
         self.refused_count.saturating_add(u32::try_from(untold).unwrap_or(u32::MAX))
     }
 
+    /// Returns the word that tells where the program's threads show their current spans; 0 if they
+    /// do not.
+    pub(crate) fn current_span(&self) -> u64 {
+        self.word(catalog::CURRENT_SPAN).unwrap_or(0)
+    }
+
     /// Returns the memory of the types in bytes.
     pub(crate) fn size(&self) -> usize {
         self.size

@@ -25,7 +25,7 @@ use crate::sessions::Sessions;
 use crate::snapshots::Snapshots;
 use crate::source::{ConnectionId, EACH_WRITE, Poller, Source};
 use blkkin_control::{
-    Cause, Failed, FromApplication, Reply, Request, ToApplication, Unavailable, code,
+    Cause, Failed, FromApplication, Reply, Request, SpanSlot, ToApplication, Unavailable, code,
 };
 use blkkin_sys::socket::Peer;
 use rustix::event::epoll::EventFlags;
@@ -164,7 +164,11 @@ impl Node {
         if self.peers.remove(id).is_some() {
             self.acceptor.retry_soon(Instant::now());
         }
+        let process = self.programs.get(id).map(|program| program.process.pid);
         self.programs.disconnect(id, has_ended, &mut self.sessions, &self.log);
+        if let Some(process) = process {
+            self.tell_span_slot(process);
+        }
     }
 
     /// Counts the refusal of a program's connection as a loss.
@@ -270,6 +274,13 @@ impl Node {
         );
         self.record(|recorder| recorder.adopt(id));
         let is_kernel = self.programs.get(id).is_some_and(|program| program.is_kernel);
+        match self.programs.get(id).map(|program| program.process.pid) {
+            Some(_) if is_kernel => {
+                self.programs.pids().into_iter().for_each(|process| self.tell_span_slot(process));
+            }
+            Some(process) => self.tell_span_slot(process),
+            None => {}
+        }
         if let Some(program) = self.programs.get(id) {
             self.sessions.count_given_up(program.process.pid);
         }
@@ -280,6 +291,25 @@ impl Node {
             pending.unconfirmed.push((id, ping));
         }
         Ok(())
+    }
+
+    /// Tells the tracer of the kernel where the threads of a process show their current spans, or
+    /// that they no longer do.
+    fn tell_span_slot(&mut self, process: u32) {
+        let tracers = self.programs.ids(|program| program.is_kernel);
+        if tracers.is_empty() {
+            return;
+        }
+        let of_process = self.programs.ids(|one| !one.is_kernel && one.process.pid == process);
+        // Each library in a process has a catalog of its own.
+        let offsets = of_process.into_iter().filter_map(|id| {
+            let offset = self.programs.get(id)?.catalog.as_ref()?.current_span();
+            (offset != 0).then_some(offset)
+        });
+        let slot = SpanSlot { process, offset: offsets.last().unwrap_or(0) };
+        for tracer in tracers {
+            self.send(tracer, &ToApplication::SpanSlot(slot), vec![]);
+        }
     }
 
     /// Sends a program the changes of its channels and rules in all sessions.

@@ -11,8 +11,8 @@ use crate::{
     Context, Decoder, EventRule, EventType, Events, EvictedRings, Failed, Field, FieldKind,
     FromApplication, Hello, KeepChannel, KernelRule, Level, Levels, Loss, Mode, NewChannel,
     Opening, Orphan, Processes, Purpose, Quota, Refused, Reply, Request, Ring, RingTotals, Role,
-    Rule, Selection, Session, SessionLimit, SessionState, Snapshot, ToApplication, Unavailable,
-    Version, Welcome, Width, code,
+    Rule, Selection, Session, SessionLimit, SessionState, Snapshot, SpanSlot, ToApplication,
+    Unavailable, Version, Welcome, Width, code,
 };
 
 /// Parses hexadecimal bytes and quoted text into bytes.
@@ -199,6 +199,10 @@ fn applications() {
                 selection: selection(),
             }),
             &format!("33000000 0a02 01000000 01 {SELECTION}"),
+        ),
+        (
+            ToApplication::SpanSlot(SpanSlot { process: 7, offset: 0x1_ffff_ffe0 }),
+            "0c000000 0b02 07000000 e0ffffff01000000",
         ),
     ]);
 }

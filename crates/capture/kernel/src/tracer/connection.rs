@@ -4,15 +4,17 @@ use super::catalog::Catalog;
 use super::channel::Channel;
 use super::machine::Machine;
 use crate::event_type::EventTypes;
+use blkkin_control::current_span::SlotOffset;
 use blkkin_control::limits::REASON_SIZE_MAX;
 use blkkin_control::{
     AddChannel, Answer, Decoder, FromApplication, Hello, Messages, Opening, Received, Role,
-    ToApplication, Unavailable, Version, encode,
+    SpanSlot, ToApplication, Unavailable, Version, encode,
 };
 use blkkin_ring::Cells;
 use blkkin_sys::SharedMemory;
 use blkkin_sys::socket::Socket;
 use rustix::event::{PollFd, PollFlags, poll};
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -26,6 +28,8 @@ pub(super) struct Connection {
     types: EventTypes,
     /// Read when the first rules come into force.
     machine: Option<Machine>,
+    /// Places of threads' current spans, by process.
+    slots: HashMap<u32, SlotOffset>,
     channels: Vec<Channel>,
     /// Processes whose own work would cause further events: the agent and this one.
     ignored: [u32; 2],
@@ -66,6 +70,7 @@ impl Connection {
             catalog,
             types: EventTypes::default(),
             machine: None,
+            slots: HashMap::new(),
             channels: Vec::new(),
             ignored: [peer.pid, std::process::id()],
             log,
@@ -126,6 +131,10 @@ impl Connection {
                 Ok(())
             }
             ToApplication::Apply(number) => self.apply(number),
+            ToApplication::SpanSlot(slot) => {
+                self.set_span_slot(slot);
+                Ok(())
+            }
             ToApplication::Ping(number) => self.send(&FromApplication::Pong(number), &[]),
             // These are for programs.
             ToApplication::Rule(_)
@@ -159,13 +168,36 @@ impl Connection {
         let machine = match &mut self.machine {
             Some(machine) => machine,
             none => match Machine::read() {
-                Ok(machine) => none.insert(machine),
+                Ok(machine) => {
+                    for (process, offset) in &self.slots {
+                        machine.slots.insert(*process, *offset);
+                    }
+                    none.insert(machine)
+                }
                 Err(error) => return self.report(number, error.to_string()),
             },
         };
         let unavailable = channel.apply(machine, &mut self.types, &self.ignored);
         self.catalog.describe(self.types.all());
         unavailable.into_iter().try_for_each(|reason| self.report(number, reason))
+    }
+
+    /// Sets or removes the place of the current spans of a process.
+    fn set_span_slot(&mut self, slot: SpanSlot) {
+        let SpanSlot { process, offset } = slot;
+        let table = self.machine.as_ref().map(|machine| &machine.slots);
+        let Some(offset) = SlotOffset::decode(offset) else {
+            self.slots.remove(&process);
+            table.into_iter().for_each(|table| table.remove(process));
+            return;
+        };
+        self.slots.insert(process, offset);
+        if table.is_some_and(|table| !table.insert(process, offset)) {
+            (self.log)(&format!(
+                "process {process}: the place in the table of current spans is in use, so that \
+                 nothing the kernel does for its requests is recorded"
+            ));
+        }
     }
 
     /// Reports to the agent and in the log that events cannot be recorded.

@@ -341,8 +341,10 @@ impl Connection {
                 orphan.into_iter().for_each(Orphan::remove);
                 Ok(())
             }
-            // No `Ping` was sent, and rules for the kernel are for its tracer.
-            ToApplication::Pong(_) | ToApplication::KernelRule(_) => Ok(()),
+            // No `Ping` was sent, and the others are for the tracer of the kernel.
+            ToApplication::Pong(_) | ToApplication::KernelRule(_) | ToApplication::SpanSlot(_) => {
+                Ok(())
+            }
         }
     }
 

@@ -368,7 +368,8 @@ impl Program {
                 ToApplication::Release(number) => self.orphans[number as usize] = None,
                 ToApplication::Sampling(_)
                 | ToApplication::Pong(_)
-                | ToApplication::KernelRule(_) => {}
+                | ToApplication::KernelRule(_)
+                | ToApplication::SpanSlot(_) => {}
             }
         }
         is_done
