@@ -5,6 +5,7 @@
 //! syscall:openat            system call
 //! block:block_rq_issue      tracepoint, SUBSYSTEM:EVENT
 //! process:fork              start of a process; also process:exec and process:exit
+//! request:wait              wait of a thread of a request; also request:disk
 //! raw:sched_switch          raw tracepoint, with the kernel's own types
 //! kprobe:vfs_unlink         function of the kernel, by a breakpoint
 //! fentry:vfs_unlink         function of the kernel, with the types of its parameters
@@ -31,8 +32,8 @@ use pattern::matcher;
 use crate::abilities;
 use crate::btf::Btf;
 use crate::inability::{Inability, InabilityKind};
-use crate::process_code;
 use crate::tracefs::TraceFs;
+use crate::{process_code, request_code};
 use std::cell::OnceCell;
 use std::fs;
 
@@ -112,12 +113,14 @@ impl Listing {
                 names.map(|names| with_prefix(&names)).map_err(Inability::from)
             }
             ProbeKind::Tracepoint => self.tracepoints(),
+            // The programs for these two kinds of probes need the kernel's types.
             ProbeKind::Process => {
-                // The programs for these probes need the kernel's types.
                 self.btf()?;
-                let mut names = process_code::event_types().map(|one| one.name);
-                names.sort_unstable();
-                Ok(names.into())
+                Ok(sorted(process_code::event_types().map(|one| one.name).into_iter()))
+            }
+            ProbeKind::Request => {
+                self.btf()?;
+                Ok(sorted(request_code::NAMES.map(str::to_owned).into_iter()))
             }
             ProbeKind::RawTracepoint => {
                 Ok(with_prefix(&sorted(self.btf()?.raw_tracepoints().map(str::to_owned))))

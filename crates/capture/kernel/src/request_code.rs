@@ -17,8 +17,8 @@ use crate::load::attach as attach_program;
 use crate::ring_code::{FieldWriter, RingCode};
 use crate::span_slots::{SpanSlots, SpanSlotsCode};
 use crate::tracefs::SystemCall;
-use blkkin_control::FieldKind;
 use blkkin_control::current_span::{SPAN, WORDS};
+use blkkin_control::{EventType, FieldKind};
 use blkkin_sys::bpf::{AttachPoint, Link};
 use disk::{DiskCode, DiskPlaces, DiskTables};
 use std::sync::Arc;
@@ -27,6 +27,12 @@ use wait::{WaitCode, WaitKinds, WaitPlaces, WaitTable};
 /// Names of the events.
 pub(crate) const WAIT: &str = "request:wait";
 pub(crate) const DISK: &str = "request:disk";
+pub(crate) const NAMES: [&str; 2] = [WAIT, DISK];
+
+/// Returns the descriptions of the events, without ids. `calls` are the kernel's system calls.
+pub(crate) fn event_types(calls: &[SystemCall]) -> [EventType; 2] {
+    [wait::wait_type(calls), disk::disk_type()]
+}
 
 /// Events that tell what the kernel did for requests of the chosen processes.
 #[derive(Clone, Debug)]

@@ -6,8 +6,8 @@ use super::probe::{ArgumentRole, ListedArgument, ListedProbe};
 use crate::btf::Parameter;
 use crate::event_format::{FieldKind, FormatField};
 use crate::inability::Inability;
-use crate::process_code;
-use blkkin_control::{FieldKind as EventField, Width};
+use crate::{process_code, request_code};
+use blkkin_control::{EventType, FieldKind as EventField, Width};
 
 impl Listing {
     /// Returns the arguments of a probe in their order. Kinds without described arguments have
@@ -21,7 +21,8 @@ impl Listing {
                 let format = format?;
                 Ok(format.own_fields().iter().map(of_field).collect())
             }
-            ProbeKind::Process => Ok(of_process_event(&probe.name)),
+            ProbeKind::Process => Ok(of_event(process_code::event_types(), &probe.name)),
+            ProbeKind::Request => Ok(of_event(request_code::event_types(&[]), &probe.name)),
             ProbeKind::RawTracepoint => {
                 let parameters = self.btf()?.tracepoint_parameters(rest);
                 let parameters = parameters?;
@@ -74,8 +75,7 @@ fn of_parameters(parameters: Vec<Parameter>) -> Vec<ListedArgument> {
     parameters.map(argument).collect()
 }
 
-fn of_process_event(name: &str) -> Vec<ListedArgument> {
-    let types = process_code::event_types();
+fn of_event<const N: usize>(types: [EventType; N], name: &str) -> Vec<ListedArgument> {
     let fields = types.into_iter().filter(|one| one.name == name).flat_map(|one| one.fields);
     let argument = |field: blkkin_control::Field| {
         let type_text = match field.kind {
@@ -83,6 +83,7 @@ fn of_process_event(name: &str) -> Vec<ListedArgument> {
             EventField::Signed { .. } => "long",
             EventField::Unsigned { width: Width::Bits32, .. } => "unsigned int",
             EventField::Unsigned { .. } => "unsigned long",
+            EventField::Enum { .. } => "enum",
             _ => "const char *",
         };
         ListedArgument::new(field.name, type_text)

@@ -9,6 +9,8 @@ pub enum ProbeKind {
     Tracepoint,
     /// Start or end of a process.
     Process,
+    /// What the kernel does for requests.
+    Request,
     /// Raw tracepoint, with arguments of the kernel's types.
     RawTracepoint,
     /// Function of the kernel, by a breakpoint.
@@ -25,10 +27,11 @@ pub enum ProbeKind {
 
 impl ProbeKind {
     /// All kinds, in the order of lists.
-    pub const ALL: [ProbeKind; 9] = [
+    pub const ALL: [ProbeKind; 10] = [
         ProbeKind::SystemCall,
         ProbeKind::Tracepoint,
         ProbeKind::Process,
+        ProbeKind::Request,
         ProbeKind::RawTracepoint,
         ProbeKind::KernelFunction,
         ProbeKind::TypedFunction,
@@ -43,6 +46,7 @@ impl ProbeKind {
             ProbeKind::SystemCall => "syscall",
             ProbeKind::Tracepoint => "tracepoint",
             ProbeKind::Process => "process",
+            ProbeKind::Request => "request",
             ProbeKind::RawTracepoint => "raw",
             ProbeKind::KernelFunction => "kprobe",
             ProbeKind::TypedFunction => "fentry",
@@ -64,6 +68,7 @@ impl ProbeKind {
             ProbeKind::SystemCall => "syscall:openat",
             ProbeKind::Tracepoint => "block:block_rq_issue",
             ProbeKind::Process => "process:exec",
+            ProbeKind::Request => "request:wait",
             ProbeKind::RawTracepoint => "raw:sched_switch",
             ProbeKind::KernelFunction => "kprobe:vfs_unlink",
             ProbeKind::TypedFunction => "fentry:vfs_unlink",

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::function_point::{FunctionPoint, FunctionProbe, ProcessScope};
 use crate::probe::{KernelHook, Probe, ProbeError};
 use crate::recorder::{Selection, TracepointProbe};
-use crate::request_code::{DISK, RequestEvents, WAIT};
+use crate::request_code::{self, RequestEvents, WAIT};
 use crate::span_slots::SpanSlots;
 use crate::timer_probe::TimerProbe;
 use crate::tracefs::{SystemCall, TraceFs};
@@ -17,8 +17,6 @@ use std::sync::Arc;
 /// Names of the moments in the life of processes.
 const PROCESS_NAMES: [&str; 3] = ["process:fork", "process:exec", "process:exit"];
 const CALL: &str = "syscall:";
-/// Names of the events that tell what the kernel does for requests.
-const REQUEST_NAMES: [&str; 2] = [WAIT, DISK];
 /// The processes of each group are chosen.
 const SCOPE: ProcessScope = ProcessScope::Chosen;
 
@@ -49,7 +47,7 @@ impl Machine {
         let tracepoints = tracefs.events()?;
         let tracepoints = tracepoints.iter().map(|one| format!("{}:{}", one.subsystem, one.event));
         let events = calls.iter().map(|call| format!("{CALL}{}", call.name));
-        let own = PROCESS_NAMES.into_iter().chain(REQUEST_NAMES).map(str::to_owned);
+        let own = PROCESS_NAMES.into_iter().chain(request_code::NAMES).map(str::to_owned);
         let events = events.chain(own).chain(tracepoints).collect();
         let (btf, slots) = (Btf::of_kernel()?, Arc::new(SpanSlots::new()?));
         Ok(Machine { tracefs, btf, calls: calls.into(), slots, events })
@@ -91,7 +89,7 @@ impl Machine {
             to.process_events[moment] = true;
             return Ok(());
         }
-        if REQUEST_NAMES.contains(&name) {
+        if request_code::NAMES.contains(&name) {
             if has_filter {
                 return Err(NO_FILTER.to_owned());
             }
