@@ -3,12 +3,14 @@
 
 mod support;
 
+use blkkin_trace::{Endpoint, Trace, sample};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
-use support::node::{Node, eventually, is_root};
+use std::time::Duration;
+use support::node::{Node, Program, eventually, is_root};
 use support::{is_installed, run, skip, text};
 
 /// Traced program of these tests: writes numbered events.
@@ -16,6 +18,28 @@ use support::{is_installed, run, skip, text};
 #[ignore = "the program of other tests"]
 fn program() {
     support::node::numbers();
+}
+
+/// Time that each request of [`requests`] sleeps.
+const SLEEP: Duration = Duration::from_millis(3);
+/// Number of its requests.
+const REQUESTS: usize = 20;
+
+/// Traced program: its requests show their spans, and sleep in a child span.
+#[test]
+#[ignore = "the program of other tests"]
+fn requests() {
+    static SLEEPER: Endpoint<'static> = Endpoint::named("sleeper");
+    support::node::say("\nready");
+    for _ in 0..REQUESTS {
+        let root = Trace::root("request", &SLEEPER, &sample::Sampler::new()).span();
+        let _in_root = root.enter();
+        let child = root.child("sleep").span();
+        let _in_child = child.enter();
+        std::thread::sleep(SLEEP);
+    }
+    support::node::say(REQUESTS);
+    let _ = std::io::stdin().lines().next();
 }
 
 /// Starts a session `s`; `None` if this machine or user does not permit probes.
@@ -102,6 +126,51 @@ fn events_of_the_kernel_and_of_programs_are_in_one_session() {
     let count = |name: &str| lines.lines().filter(|line| line.contains(name)).count();
     assert_eq!(count("syscall:unlinkat"), removed.len());
     assert_eq!(count("test:number"), numbers);
+}
+
+/// The kernel's events of a request have the ids of the span that the thread showed.
+#[test]
+fn waits_belong_to_the_span_that_waits() {
+    let node = Node::new();
+    let rules: [&[&str]; 2] = [&["blkkin:*"], &["--kernel", "request:*"]];
+    let Some(_agent) = start("waits", &node, &rules) else { return };
+    let mut program = Program::start(node.test_program(&[], "requests"));
+    assert_eq!(program.count(), REQUESTS as u64);
+    node.end_session();
+    let spans = events(&node.output(), "blkkin:span");
+    let sleeps: Vec<&Value> =
+        spans.iter().filter(|span| span["fields"]["span_name"] == "sleep").collect();
+    assert_eq!(sleeps.len(), REQUESTS);
+    let waits = events(&node.output(), "request:wait");
+    let ids = |event: &Value| {
+        ["trace_id", "trace_id_high", "span_id"].map(|name| event["fields"][name].clone())
+    };
+    let number = |event: &Value, field: &str| event["fields"][field].as_u64().unwrap();
+    // The table of slots is complete a moment after a program has started.
+    let mut found = 0;
+    for span in &sleeps {
+        let of_span = waits.iter().filter(|wait| ids(wait)[2] == ids(span)[2]);
+        let of_span: Vec<&Value> = of_span.collect();
+        let slept = of_span.iter().filter(|wait| wait["fields"]["reason"] == "sleep");
+        let slept: u64 = slept.map(|wait| number(wait, "blocked")).sum();
+        if of_span.is_empty() {
+            continue;
+        }
+        assert!(of_span.iter().all(|wait| ids(wait)[0] == ids(span)[0]), "{of_span:#?}");
+        assert!(Duration::from_nanos(slept) >= SLEEP, "{of_span:#?}");
+        let called = of_span.iter().filter(|wait| wait["fields"]["reason"] == "sleep");
+        assert!(called.into_iter().all(|wait| wait["fields"]["call"] == "clock_nanosleep"));
+        found += 1;
+    }
+    assert!(found >= REQUESTS - 2, "{found} of {REQUESTS}: {waits:#?}");
+    if !is_installed("babeltrace2") {
+        return skip("waits", "babeltrace2 is not installed");
+    }
+    let peer = run(Command::new("babeltrace2").arg(node.output()));
+    assert!(peer.status.success(), "{}", text(&peer.stderr));
+    let lines = text(&peer.stdout);
+    let count = lines.lines().filter(|line| line.contains("request:wait")).count();
+    assert_eq!(count, waits.len());
 }
 
 #[test]
