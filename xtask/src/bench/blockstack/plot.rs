@@ -15,10 +15,10 @@ const STYLE: &str = "\
 .page{fill:#ffffff}.text{fill:#1f2328;font:13px system-ui,sans-serif}.strong{font-weight:600}\
 .faint{fill:#59636e;font-size:12px}.axis{stroke:#59636e}.grid{stroke:#d8dee4}.mark{stroke:#8250df;stroke-dasharray:4 3}\
 .marked{fill:#8250df;font-size:12px}.middle{stroke:#1f2328;stroke-width:2.5}\
-.c0{fill:#6e7781}.c1{fill:#0072b2}.c2{fill:#007a59}.c3{fill:#c04f00}.range{opacity:.3}\
+.c0{fill:#6e7781}.c1{fill:#0072b2}.c2{fill:#007a59}.c3{fill:#c04f00}.c4{fill:#a0338f}.range{opacity:.3}\
 @media (prefers-color-scheme:dark){.page{fill:#0d1117}.text{fill:#e6edf3}.faint{fill:#9198a1}.axis{stroke:#9198a1}\
 .grid{stroke:#2d333b}.mark{stroke:#bc8cff}.marked{fill:#bc8cff}.middle{stroke:#e6edf3}\
-.c0{fill:#9aa4af}.c1{fill:#56b4e9}.c2{fill:#2fc89a}.c3{fill:#ff9a4d}}";
+.c0{fill:#9aa4af}.c1{fill:#56b4e9}.c2{fill:#2fc89a}.c3{fill:#ff9a4d}.c4{fill:#e58fd0}}";
 
 struct Picture {
     body: String,
@@ -90,10 +90,11 @@ impl Picture {
                 x - 2.5,
                 y - 2.5
             ),
-            _ => format!(
+            3 => format!(
                 r#"<path class="c3" d="M{x:.1} {:.1}l3.6 3.6l-3.6 3.6l-3.6 -3.6z"/>"#,
                 y - 3.6
             ),
+            _ => format!(r#"<path class="c4" d="M{x:.1} {:.1}l3.2 -5.8h-6.4z"/>"#, y + 3.4),
         };
         let _ = writeln!(self.body, "{shape}");
     }
@@ -139,7 +140,10 @@ pub(super) fn cost(cells: &[Cell], wanted: f64, limit: f64) -> String {
         cells.iter().flat_map(|cell| &cell.measured).flat_map(|it| it.cost.clone()).collect();
     let axis = range(&all, wanted, limit);
     let mut x = LEFT;
-    for (at, mode) in MODES.iter().enumerate() {
+    let modes = cells.iter().flat_map(|cell| &cell.measured).map(|measured| measured.mode);
+    let modes: Vec<Mode> =
+        MODES.into_iter().filter(|mode| modes.clone().any(|it| it == *mode)).collect();
+    for (at, mode) in modes.iter().enumerate() {
         picture.point(at, x, 18.0);
         picture.text("", "start", (x + 9.0, 22.0), mode.name());
         x += 40.0 + 7.2 * mode.name().len() as f64;
@@ -154,7 +158,7 @@ pub(super) fn cost(cells: &[Cell], wanted: f64, limit: f64) -> String {
             picture.text("strong", "start", (14.0, y), cell.target.name());
         }
         y += 8.0;
-        let middle = y + ROW * MODES.len() as f64 / 2.0 + 4.0;
+        let middle = y + ROW * modes.len() as f64 / 2.0 + 4.0;
         picture.text("", "end", (LEFT - 14.0, middle), cell.load.name);
         for (at, measured) in cell.measured.iter().enumerate() {
             let row = y + ROW * (at as f64 + 0.5);
@@ -168,7 +172,7 @@ pub(super) fn cost(cells: &[Cell], wanted: f64, limit: f64) -> String {
             let x = axis.at(median);
             picture.line("middle", (x, row - 5.5), (x, row + 5.5));
         }
-        y += ROW * MODES.len() as f64 + 4.0;
+        y += ROW * modes.len() as f64 + 4.0;
     }
     for (figure, name, anchor, aside) in
         [(wanted, "goal", "end", -3.0), (limit, "limit", "start", 3.0)]

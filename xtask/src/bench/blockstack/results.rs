@@ -12,6 +12,10 @@ use std::time::Duration;
 pub(super) const FULL_WANTED: f64 = 1.0;
 pub(super) const FULL_MAX: f64 = 3.0;
 pub(super) const SAMPLED_MAX: f64 = 0.5;
+/// Wanted slowdown with all requests sampled and explained by the kernel's events, in per cent, and
+/// its limit.
+const KERNEL_WANTED: f64 = 2.0;
+const KERNEL_MAX: f64 = 5.0;
 
 /// Results of all phases.
 pub(super) struct Results {
@@ -66,9 +70,14 @@ pub(super) fn goals(found: &Results) -> Vec<Goal> {
     }
     let has = |target: &Target| found.cells.iter().any(|cell| cell.target == *target);
     for target in TARGETS.into_iter().filter(has) {
-        for mode in [Mode::Flight, Mode::Written, Mode::Sampled] {
+        for mode in [Mode::Flight, Mode::Written, Mode::Sampled, Mode::Kernel] {
+            let is_measured = |cell: &Cell| cell.target == target && cell.of(mode).is_some();
+            if !found.cells.iter().any(is_measured) {
+                continue;
+            }
             let (wanted, limit) = match mode {
                 Mode::Sampled => (SAMPLED_MAX, None),
+                Mode::Kernel => (KERNEL_WANTED, Some(KERNEL_MAX)),
                 _ => (FULL_WANTED, Some(FULL_MAX)),
             };
             let what = format!("{}, all loads: {}", target.name(), mode.name());

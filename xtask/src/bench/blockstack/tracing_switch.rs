@@ -27,11 +27,20 @@ pub(super) enum Mode {
     Flight,
     /// All requests are sampled. Events are written to files.
     Written,
+    /// As [`Mode::Written`], and so are the events of what the kernel did for the requests.
+    Kernel,
 }
 
 /// Modes that are compared with [`Mode::Off`]. The comparison of [`Mode::Off`] with itself measures
 /// the noise.
-pub(super) const MODES: [Mode; 4] = [Mode::Off, Mode::Sampled, Mode::Flight, Mode::Written];
+pub(super) const MODES: [Mode; 5] =
+    [Mode::Off, Mode::Sampled, Mode::Flight, Mode::Written, Mode::Kernel];
+
+/// Returns the modes that this user can measure: only root records events of the kernel.
+fn modes() -> &'static [Mode] {
+    let is_root = nix::unistd::geteuid().is_root();
+    if is_root { &MODES } else { &MODES[..MODES.len() - 1] }
+}
 
 /// Unmeasured time after the start or stop of a session, in which the rate settles.
 const SETTLE: Duration = Duration::from_millis(150);
@@ -43,6 +52,7 @@ impl Mode {
             Mode::Sampled => "1/100, to files",
             Mode::Flight => "all, in memory",
             Mode::Written => "all, to files",
+            Mode::Kernel => "all, and kernel",
         }
     }
 
@@ -53,6 +63,7 @@ impl Mode {
             Mode::Sampled => Some("sampled"),
             Mode::Flight => Some("flight"),
             Mode::Written => Some("written"),
+            Mode::Kernel => Some("kernel"),
         }
     }
 }
@@ -191,7 +202,7 @@ pub(super) fn measure(setup: &Setup, target: Target, load: Load) -> Result<Cell,
     std::thread::sleep(Duration::from_secs(1));
 
     // Each slice with a session is between two slices without a session.
-    let order = order(target.rounds(setup));
+    let order = order(target.rounds(setup), modes());
     let mut slices = Vec::with_capacity(order.len());
     for &mode in &order {
         slices.push((mode, sessions.slice(&server, mode, setup.slice)?));
@@ -203,7 +214,7 @@ pub(super) fn measure(setup: &Setup, target: Target, load: Load) -> Result<Cell,
         .into_iter()
         .map(|(mode, timed)| Ok((mode, timed.slice(rates.between(timed.begin_ms, timed.end_ms)?))))
         .collect::<Result<_, String>>()?;
-    let mut cell = summed_up(target, load, &slices).ok_or("there was no round")?;
+    let mut cell = summed_up(target, load, &slices, modes()).ok_or("there was no round")?;
     for measured in &mut cell.measured {
         measured.recorded = sessions.recorded(setup, measured.mode)?;
     }
@@ -214,17 +225,17 @@ pub(super) fn measure(setup: &Setup, target: Target, load: Load) -> Result<Cell,
 
 /// Returns the mode of each slice. Every second slice is off. The other slices have each mode once
 /// in a round, in rotating order.
-fn order(rounds: usize) -> Vec<Mode> {
+fn order(rounds: usize, modes: &[Mode]) -> Vec<Mode> {
     let mut order = vec![Mode::Off];
     for round in 0..rounds {
-        for turn in 0..MODES.len() {
-            order.extend([MODES[(turn + round) % MODES.len()], Mode::Off]);
+        for turn in 0..modes.len() {
+            order.extend([modes[(turn + round) % modes.len()], Mode::Off]);
         }
     }
     order
 }
 
-fn summed_up(target: Target, load: Load, slices: &[(Mode, Slice)]) -> Option<Cell> {
+fn summed_up(target: Target, load: Load, slices: &[(Mode, Slice)], modes: &[Mode]) -> Option<Cell> {
     let off: Vec<Slice> = slices.iter().step_by(2).map(|(_, slice)| *slice).collect();
     let rates = |slices: &[Slice]| {
         Quartiles::of(&slices.iter().map(|slice| slice.rate).collect::<Vec<_>>())
@@ -251,7 +262,7 @@ fn summed_up(target: Target, load: Load, slices: &[(Mode, Slice)]) -> Option<Cel
         load,
         off: rates(&off)?,
         off_cpu_us: off_cpu_us.median,
-        measured: MODES.iter().map(|&mode| of_mode(mode)).collect::<Option<_>>()?,
+        measured: modes.iter().map(|&mode| of_mode(mode)).collect::<Option<_>>()?,
     })
 }
 
@@ -285,15 +296,18 @@ impl<'a> Sessions<'a> {
     fn create(agent: &'a Agent, folder: &Path) -> Result<Sessions<'a>, String> {
         remove(folder)?;
         fs::create_dir_all(folder).map_err(at(folder))?;
-        for mode in MODES {
+        for mode in modes() {
             let Some(name) = mode.session() else { continue };
             let output = folder.join(name).to_string_lossy().into_owned();
             let mut create = vec!["session", "create", name, "--output", &output];
-            if mode == Mode::Flight {
+            if *mode == Mode::Flight {
                 create.push("--snapshot");
             }
             agent.command(&create)?;
             agent.command(&["event", "enable", "--session", name, "*"])?;
+            if *mode == Mode::Kernel {
+                agent.command(&["event", "enable", "--session", name, "--kernel", "request:*"])?;
+            }
         }
         Ok(Sessions { agent, folder: folder.to_owned() })
     }
@@ -327,7 +341,7 @@ impl<'a> Sessions<'a> {
         if mode == Mode::Sampled {
             tell(&["sampling", "--default"])?;
         }
-        if mode == Mode::Written {
+        if matches!(mode, Mode::Written | Mode::Kernel) {
             // Otherwise write-back would slow down the next slice.
             sync(&self.folder)?;
         }
@@ -350,7 +364,7 @@ impl<'a> Sessions<'a> {
     }
 
     fn destroy(self) -> Result<(), String> {
-        for name in MODES.iter().filter_map(|mode| mode.session()) {
+        for name in modes().iter().filter_map(|mode| mode.session()) {
             self.agent.command(&["session", "destroy", name])?;
         }
         remove(&self.folder)
@@ -378,15 +392,17 @@ mod tests {
     use super::*;
     use crate::bench::blockstack::fio::LOADS;
 
-    /// Every second slice is off. In four rounds, each mode has each place in a round once.
+    /// Every second slice is off. In as many rounds as there are modes, each mode has each place in a
+    /// round once.
     #[test]
     fn modes_take_turns() {
-        let order = order(4);
-        assert_eq!(order.len(), 1 + 4 * 2 * MODES.len());
+        let count = MODES.len();
+        let order = order(count, &MODES);
+        assert_eq!(order.len(), 1 + count * 2 * count);
         assert!(order.iter().step_by(2).all(|mode| *mode == Mode::Off));
-        for place in 0..MODES.len() {
+        for place in 0..count {
             let at_place: Vec<Mode> =
-                (0..4).map(|round| order[1 + 2 * (round * MODES.len() + place)]).collect();
+                (0..count).map(|round| order[1 + 2 * (round * count + place)]).collect();
             assert!(MODES.iter().all(|mode| at_place.contains(mode)), "{at_place:?}");
         }
     }
@@ -396,13 +412,13 @@ mod tests {
     #[test]
     fn slices_are_compared_with_those_beside_them() {
         let mut slices = Vec::new();
-        for (place, mode) in order(3).into_iter().enumerate() {
+        for (place, mode) in order(3, &MODES).into_iter().enumerate() {
             let rate = 1000.0 - place as f64;
             let factor = if mode == Mode::Written { 0.9 } else { 1.0 };
             let slice = Slice { rate: rate * factor, cpu_us: 5.0, agent_share: 0.5 };
             slices.push((mode, slice));
         }
-        let cell = summed_up(Target::Alone, LOADS[0], &slices).expect("rounds");
+        let cell = summed_up(Target::Alone, LOADS[0], &slices, &MODES).expect("rounds");
         for mode in MODES {
             let measured = cell.of(mode).expect("measured");
             assert_eq!((measured.cost.len(), measured.agent_share), (3, 0.5));
@@ -410,6 +426,6 @@ mod tests {
             assert!((measured.cost().median - expected).abs() < 1e-9, "{measured:?}");
             assert!(measured.cpu_us().abs() < 1e-9);
         }
-        assert!(summed_up(Target::Chain, LOADS[0], &[]).is_none());
+        assert!(summed_up(Target::Chain, LOADS[0], &[], &MODES).is_none());
     }
 }
