@@ -132,6 +132,15 @@ export interface OutlineAnswer {
   kinds: number[];
   errors: number[];
   annotations: { rows: number[]; times: number[]; values: number[]; more: number };
+  own?: OwnAnswer;
+}
+
+/** Values of the tags `blkkin.own.*`, with their keys without this prefix. */
+export interface OwnAnswer {
+  rows: number[];
+  keys: string[];
+  values: (number | string)[];
+  more: number;
 }
 
 export type Numbers = Record<string, number>;

@@ -12,7 +12,7 @@ addEventListener('message', (event: MessageEvent<{ number: number; task: Task }>
 function buffers(done: Done): Transferable[] {
   if (done.what !== 'opened') return [];
   const { tree, path, layers }: Opened = done.opened;
-  const columns = [tree, tree.notes, path, layers, layers.pieces].flatMap((each) => Object.values(each));
+  const columns = [tree, tree.notes, tree.own, path, layers, layers.pieces].flatMap((each) => Object.values(each));
   const views = columns.filter((column) => ArrayBuffer.isView(column));
   return [...new Set(views.map((view) => view.buffer as ArrayBuffer))];
 }

@@ -17,6 +17,8 @@ export interface Theme {
   shade: string;
   /** Colours of services. Hatching doubles their number. */
   colours: string[];
+  /** Colours of own time by kind, in the order of OWN_KINDS. Patterns tell kinds apart, too. */
+  own: string[];
   /** From the lowest count to the highest. */
   ramp: string[];
 }
@@ -35,6 +37,7 @@ const LIGHT: Theme = {
   selection: 'rgba(11, 92, 173, 0.10)',
   shade: 'rgba(86, 96, 112, 0.16)',
   colours: ['#0072b2', '#c77700', '#00825c', '#ad4f8a', '#3d93c9', '#857400', '#5e6a7a', '#8a5a33'],
+  own: ['#00825c', '#3f9a7c', '#c77700', '#ad4f8a', '#0072b2', '#857400', '#a8541b', '#3d86c0', '#5e6a7a', '#7d8896', '#8b8f96'],
   ramp: ['#a9cae7', '#86b4dc', '#639dcf', '#4085bf', '#226ca8', '#0d4a82', '#062c54'],
 };
 
@@ -52,6 +55,7 @@ const DARK: Theme = {
   selection: 'rgba(108, 180, 255, 0.14)',
   shade: 'rgba(0, 0, 0, 0.5)',
   colours: ['#4ba6e0', '#e69f00', '#2fb88f', '#d584b4', '#9ad0f2', '#d6cb45', '#98a5b4', '#c69a6d'],
+  own: ['#2fb88f', '#7fd6bd', '#e69f00', '#d584b4', '#4ba6e0', '#d6cb45', '#d8824a', '#9ad0f2', '#98a5b4', '#77828f', '#8a8f98'],
   ramp: ['#22527d', '#25648c', '#2f7089', '#5c9688', '#a3b56b', '#e2c75a', '#fff2a8'],
 };
 

@@ -3,9 +3,11 @@
 
 import { duration } from '../format';
 import type { Path } from '../model/critical';
+import { bandRange } from '../model/own';
 import { eachOwn, type Tree } from '../model/tree';
 import { ruler } from './axes';
-import { crisp, errorMark, hatch, line, prepare } from './canvas';
+import { type Area, crisp, errorMark, hatch, line, prepare } from './canvas';
+import { fillKind, nameKind } from './own';
 import type { Colours, Theme } from './theme';
 
 export const ROW = 22;
@@ -16,6 +18,9 @@ export const LABEL_ROOM = 58;
 
 /** Returns how many pixels of a drawing's width show the time range. */
 export const timeWidth = (width: number): number => Math.max(20, width - LABEL_ROOM);
+
+/** Height of the service's colour above the bands of own time, in pixels. */
+const SERVICE_STRIP = 3;
 
 /** Rows with more descendants than this are drawn without self time, which would take too long to compute. */
 const OWN_MAX = 3000;
@@ -35,6 +40,9 @@ export interface View {
   matches: Uint8Array | null;
   path: Path | null;
   colours: Colours;
+  /** Kind of own time that is highlighted, and the band with a frame; -1 for none. */
+  kind: number;
+  band: number;
 }
 
 export function drawWaterfall(canvas: HTMLCanvasElement, width: number, height: number, view: View, theme: Theme): void {
@@ -102,8 +110,10 @@ function bar(context: CanvasRenderingContext2D, view: View, row: number, y: numb
   const left = clip(start);
   const right = clip(start + (took || 0));
   const wide = Math.max(right - left, 2);
-  const [top, high] = [y + 5, ROW - 10];
   const isOpen = Number.isNaN(took);
+  const [firstBand, endBand] = isOpen || wide <= 3 ? [0, 0] : bandRange(tree, row);
+  const hasBands = endBand > firstBand;
+  const [top, high] = hasBands ? [y + 3, ROW - 8] : [y + 5, ROW - 10];
   context.fillStyle = colour;
   const hasOwn = !isOpen && tree.ends[row] > row + 1 && tree.ends[row] - row <= OWN_MAX && wide > 3;
   context.globalAlpha = hasOwn ? 0.38 : 1;
@@ -116,6 +126,7 @@ function bar(context: CanvasRenderingContext2D, view: View, row: number, y: numb
     });
   }
   if (view.colours.isHatched(service)) hatch(context, { x: left, y: top, width: wide, height: high }, theme.background);
+  if (hasBands) bands(context, view, row, firstBand, endBand, { x: left, y: top + SERVICE_STRIP, width: wide, height: high - SERVICE_STRIP }, clip, theme);
   if (tree.errors[row]) {
     context.strokeStyle = theme.error;
     context.lineWidth = 1.5;
@@ -133,6 +144,30 @@ function bar(context: CanvasRenderingContext2D, view: View, row: number, y: numb
   if (view.path !== null) critical(context, view, row, y, clip, theme);
   notes(context, view, row, middle, width, scale, theme);
   label(context, left, left + wide, middle, width, isOpen ? 'no end' : duration(took), theme, tree.errors[row] !== 0);
+}
+
+/** Draws the bands of a row's own time. Where children ran, the bar stays as it is. */
+function bands(context: CanvasRenderingContext2D, view: View, row: number, first: number, end: number, area: Area, clip: (ns: number) => number, theme: Theme): void {
+  const { starts, durations, kinds } = view.tree.own;
+  for (let band = first; band < end; band += 1) {
+    const start = view.tree.starts[row] + starts[band];
+    const x = clip(start);
+    const part = { ...area, x, width: Math.max(clip(start + durations[band]) - x, 0.75) };
+    if (x + part.width < 0 || x > area.x + area.width) continue;
+    context.globalAlpha = 1;
+    context.fillStyle = theme.background;
+    context.fillRect(part.x, part.y, part.width, part.height);
+    context.globalAlpha = view.kind < 0 || view.kind === kinds[band] ? 1 : 0.2;
+    fillKind(context, part, kinds[band], theme);
+    if (context.globalAlpha === 1) nameKind(context, part, kinds[band], theme);
+  }
+  context.globalAlpha = 1;
+  if (view.band < first || view.band >= end) return;
+  const start = view.tree.starts[row] + starts[view.band];
+  const x = clip(start);
+  context.strokeStyle = theme.text;
+  context.lineWidth = 2;
+  context.strokeRect(x - 1, area.y - 1, Math.max(clip(start + durations[view.band]) - x, 1) + 2, area.height + 2);
 }
 
 function label(context: CanvasRenderingContext2D, left: number, right: number, y: number, width: number, text: string, theme: Theme, isError: boolean): void {

@@ -2,6 +2,7 @@
 // the time spent inside each service and between each two. Start at layersOf().
 
 import { CLIENT, CONSUMER, SERVER } from './outline';
+import { hasOwn, OWN_KINDS, sumsOf } from './own';
 import { eachOwn, type Tree } from './tree';
 
 /** Maximum number of rows in a lane for pieces that overlap. */
@@ -17,6 +18,9 @@ export interface Lane {
   busyNs: number;
   /** Rows of the lane that its pieces need. */
   depth: number;
+  /** Sums of the spans' own times by kind, and the number of spans that have them. */
+  own: Float64Array;
+  ownSpans: number;
 }
 
 export interface Pair {
@@ -69,6 +73,8 @@ export function layersOf(tree: Tree): Layers {
     insideNs: 0,
     busyNs: 0,
     depth: 1,
+    own: new Float64Array(OWN_KINDS.length),
+    ownSpans: 0,
   }));
   const pairs = new Map<number, Pair>();
   const calls: number[] = [];
@@ -78,6 +84,8 @@ export function layersOf(tree: Tree): Layers {
     const lane = lanes[laneOf[row]];
     lane.spans += 1;
     lane.errors += tree.errors[row];
+    if (hasOwn(tree, row)) lane.ownSpans += 1;
+    for (const [kind, ns] of sumsOf(tree, row).entries()) lane.own[kind] += ns;
     const parent = tree.parents[row];
     if (parent < 0 || laneOf[parent] === laneOf[row]) continue;
     calls.push(row);

@@ -3,6 +3,7 @@
 
 import type { OutlineAnswer, Span } from '../api';
 import { nanoseconds } from '../format';
+import { type Own, OwnColumns, ownFromAnswer, ownOf } from './own';
 
 /** Values of `parents` that are not rows. */
 export const NO_PARENT = -1;
@@ -47,6 +48,9 @@ export interface Columns {
   kinds: Uint8Array;
   errors: Uint8Array;
   notes: Notes;
+  /** Index of each row's entry in `own`, or -1. */
+  owns: Int32Array;
+  own: Own;
 }
 
 /** The input does not have the expected form. */
@@ -95,6 +99,8 @@ function empty(rows: number, notes: number): Columns {
       values: new Int32Array(notes),
       more: 0,
     },
+    owns: new Int32Array(rows).fill(-1),
+    own: new OwnColumns().done(),
   };
 }
 
@@ -133,7 +139,7 @@ export function fromAnswer(answer: OutlineAnswer): Columns {
     columns.notes.values[note] = index(annotations.values[note], strings.length);
   }
   columns.notes.more = number(annotations?.more) || 0;
-  return columns;
+  return { ...columns, ...ownFromAnswer(answer.own, columns.durations) };
 }
 
 /** Converts spans of a file to columns. */
@@ -157,6 +163,7 @@ export function fromSpans(traceId: string, all: Span[]): Columns {
   const start = begins.reduce((least, time) => (time < least ? time : least), begins[0] ?? 0n);
   columns.startNs = start;
   const parents = parentsOf(spans);
+  const owns = new OwnColumns();
   let note = 0;
   let end = 0;
   for (const [row, span] of spans.entries()) {
@@ -169,6 +176,7 @@ export function fromSpans(traceId: string, all: Span[]): Columns {
     columns.names[row] = word(span.name);
     columns.kinds[row] = Math.max(0, KINDS.indexOf(span.kind ?? 'internal'));
     columns.errors[row] = span.isError ? 1 : 0;
+    columns.owns[row] = owns.add(ownOf(span.tags, columns.durations[row]));
     if (begin !== null) end = Math.max(end, columns.starts[row] + (columns.durations[row] || 0));
     for (const annotation of span.annotations) {
       const time = nanoseconds(annotation.timeNs);
@@ -179,6 +187,7 @@ export function fromSpans(traceId: string, all: Span[]): Columns {
     }
   }
   columns.durationNs = end;
+  columns.own = owns.done();
   return columns;
 }
 

@@ -253,6 +253,7 @@ function permute(columns: Columns, order: Uint32Array): Columns {
     names: move(columns.names),
     kinds: move(columns.kinds),
     errors: move(columns.errors),
+    owns: move(columns.owns),
     notes: { ...columns.notes, rows: columns.notes.rows.map((row) => places[row]) },
   };
 }

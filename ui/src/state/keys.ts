@@ -40,6 +40,7 @@ export const OF_PAGES: Record<string, { title: string; keys: KeyWords[] }> = {
       { keys: ['0'], words: 'fit the whole trace' },
       { keys: ['n', 'N'], words: 'next or previous match' },
       { keys: ['e'], words: 'next span where a failure began' },
+      { keys: ['b', 'B'], words: 'next or previous band of own time' },
       { keys: ['c'], words: 'show the critical path' },
       { keys: ['v'], words: 'waterfall or layers' },
       { keys: ['+', '−'], words: 'unfold all, fold all' },

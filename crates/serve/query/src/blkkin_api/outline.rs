@@ -1,6 +1,7 @@
 //! Query `outline/ID`: the spans of a request in columns. A request may have a million spans; an
 //! answer has at most [`LIMIT_MAX`].
 
+mod own;
 mod rows;
 mod tree;
 
@@ -9,6 +10,7 @@ use crate::answer::{Answer, Result};
 use crate::api::{Api, ApiQuery};
 use crate::span::display;
 use blkkin_model::TraceId;
+use own::OwnValue;
 use rows::Rows;
 use serde::{Serialize, Serializer};
 use tree::{Parent, Tree};
@@ -41,6 +43,9 @@ struct OutlineJson<'a> {
     kinds: Vec<u8>,
     errors: Vec<u8>,
     annotations: AnnotationsJson,
+    /// Own time of the spans that have it; `None` if no span of the request has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    own: Option<OwnJson<'a>>,
 }
 
 #[derive(Serialize, Default)]
@@ -48,6 +53,15 @@ struct AnnotationsJson {
     rows: Vec<u32>,
     times: Vec<i64>,
     values: Vec<i32>,
+    more: u64,
+}
+
+/// Values of own time: for each its row, its key without the prefix `blkkin.own.`, and the value.
+#[derive(Serialize)]
+struct OwnJson<'a> {
+    rows: Vec<u32>,
+    keys: Vec<&'static str>,
+    values: Vec<&'a OwnValue>,
     more: u64,
 }
 
@@ -120,7 +134,24 @@ fn outline(trace_id: TraceId, rows: &Rows, limit: usize) -> OutlineJson<'_> {
             annotations
         },
         strings: strings.used,
+        own: own(rows, &place),
     }
+}
+
+/// Returns the own time of the rows that have a place in the answer, in order of place.
+fn own<'a>(rows: &'a Rows, place: &[Option<u32>]) -> Option<OwnJson<'a>> {
+    if rows.own.count == 0 {
+        return None;
+    }
+    let placed = rows.own.rows.iter().filter_map(|it| Some((place[it.row as usize]?, it)));
+    let mut placed: Vec<_> = placed.collect();
+    placed.sort_by_key(|(at, _)| *at);
+    Some(OwnJson {
+        rows: placed.iter().map(|(at, _)| *at).collect(),
+        keys: placed.iter().map(|(_, it)| it.key).collect(),
+        values: placed.iter().map(|(_, it)| &it.value).collect(),
+        more: rows.own.count - placed.len() as u64,
+    })
 }
 
 /// String table of an answer. Strings are numbered in the order in which they are first used.
@@ -149,7 +180,9 @@ impl<'r> Strings<'r> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use blkkin_model::{AnnotationRef, EndpointRef, Kind, SpanId, SpanRef};
+    use blkkin_model::{
+        AnnotationRef, EndpointRef, Kind, Origin, SpanId, SpanRef, TagRef, ValueRef,
+    };
 
     fn trace() -> TraceId {
         TraceId::from_number(7).expect("not 0")
@@ -207,6 +240,37 @@ mod tests {
                 "errors": [1, 0, 0, 0, 0],
                 "annotations": { "rows": [1, 1], "times": [-10, 12], "values": [2, 1], "more": 0 },
             })
+        );
+    }
+
+    #[test]
+    fn own_time_is_told_of_the_rows_that_have_it() {
+        let tag = |key, value| TagRef { key, value, origin: Origin::Span };
+        let bands = "running 0 4;disk 4 6 vda";
+        let tags = [
+            tag("blkkin.own.running", ValueRef::Int(4)),
+            tag("blkkin.own.disk", ValueRef::Str("6")),
+            tag("blkkin.own.bands", ValueRef::Str(bands)),
+            tag("blkkin.disk.vda.served", ValueRef::Int(5)),
+        ];
+        let spans = [
+            SpanRef { tags: &tags, ..span(3, 1, 12) },
+            span(1, 0, 0),
+            SpanRef { tags: &tags[..1], ..span(2, 1, 1) },
+        ];
+        assert_eq!(
+            told(&spans, 10)["own"],
+            serde_json::json!({
+                "rows": [1, 2, 2, 2],
+                "keys": ["running", "running", "disk", "bands"],
+                "values": [4, 4, 6, bands],
+                "more": 0,
+            })
+        );
+        let told = told(&spans, 2);
+        assert_eq!(
+            (&told["own"]["rows"], &told["own"]["more"]),
+            (&serde_json::json!([1]), &3.into())
         );
     }
 

@@ -1,5 +1,6 @@
 //! Spans of a request in compact form, for outlines. Start at [`Rows`].
 
+use super::own::OwnValues;
 use blkkin_model::{Kind, SpanRef};
 use blkkin_store::fingerprint;
 use std::collections::{HashMap, HashSet};
@@ -49,6 +50,8 @@ pub(super) struct AnnotationRow {
 pub(super) struct Rows {
     pub(super) rows: Vec<Row>,
     pub(super) annotations: Vec<AnnotationRow>,
+    /// Own time, from tags.
+    pub(super) own: OwnValues,
     /// Number of distinct spans. Duplicates of spans beyond [`ROWS_MAX`] are not recognized, so
     /// they are counted as well. `annotation_count` is the number of annotations of all counted
     /// spans.
@@ -78,11 +81,12 @@ impl Rows {
             let (first, last) = self.times.unwrap_or((start, end));
             self.times = Some((first.min(start), last.max(end)));
         }
+        let row = self.rows.len() as u32;
+        self.own.add(has_room.then_some(row), span.tags);
         if !has_room {
             return;
         }
         self.seen.insert(print);
-        let row = self.rows.len() as u32;
         for annotation in span.annotations {
             if self.annotations.len() < ANNOTATIONS_MAX {
                 let value = self.text(annotation.value);
