@@ -187,3 +187,21 @@ export function shop(nowMs) {
   span(named.future, null, 'ahead', 'from the future', us(-7_200_000), 1000);
   return { spans, named };
 }
+
+/** Returns a trace whose spans have own time, as its senders tag it. Times are relative to now. */
+export function ownTimes(nowMs) {
+  const traceId = hex(0x0b0000000001);
+  const at = Math.round((nowMs - 30_000) * 1000);
+  const span = (id, parentId, serviceName, name, startUs, duration, tags) => ({ traceId, id: hex(id), ...(parentId ? { parentId: hex(parentId) } : {}), name, timestamp: at + startUs, duration, localEndpoint: { serviceName }, tags });
+  const own = (sums, bands, more = {}) => ({ ...Object.fromEntries(Object.entries(sums).map(([kind, us]) => [`blkkin.own.${kind}`, String(us * 1000)])), 'blkkin.own.bands': bands.map(([kind, start, us, detail]) => `${kind} ${start * 1000} ${us * 1000}${detail ? ` ${detail}` : ''}`).join(';'), ...more });
+  const spans = [
+    span(1, 0, 'shop', 'GET /cart', 0, 10_000, own({ running: 3500, lock: 1000, network: 1000, runnable: 500 }, [['running', 0, 2000], ['lock', 2000, 1000, '4711'], ['running', 7000, 1500], ['network', 8500, 1000], ['runnable', 9500, 500]], { 'http.route': '/cart' })),
+    span(2, 1, 'database', 'select', 3000, 4000, own({ running: 500, disk: 3000, other: 500 }, [['running', 0, 500], ['disk', 500, 3000, 'vda'], ['other', 3500, 500, 'flock']], { 'blkkin.disk.vda.queued': '1000000', 'blkkin.disk.vda.served': '1900000' })),
+    // Not recorded.
+    span(3, 1, 'cache', 'get', 3000, 1000, {}),
+    span(4, 1, 'worker', 'render', 3200, 2500, own({ fault: 200, sleep: 300, poll: 500, elsewhere: 900, unknown: 600 }, [['fault', 0, 200], ['sleep', 200, 300], ['poll', 500, 500], ['elsewhere', 1000, 900], ['unknown', 1900, 600]])),
+    // Values of another form, and markup.
+    span(5, 1, 'worker', 'hostile', 6000, 400, { 'blkkin.own.running': '<img src=x onerror=__ran()>', 'blkkin.own.disk': '100000', 'blkkin.own.bands': 'disk 0 100000 <img/src=x/onerror=__ran()>;disk 50 9;running x 5', 'blkkin.disk.<b>.queued': '7000' }),
+  ];
+  return { traceId, spans };
+}

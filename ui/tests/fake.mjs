@@ -339,6 +339,14 @@ export class Store {
         notes.values.push(word(note.value));
       }
     }
+    const own = { rows: [], keys: [], values: [], more: 0 };
+    for (const [place, row] of order.entries()) {
+      for (const { key, value } of spans[row].tags.filter((tag) => tag.key.startsWith('blkkin.own.'))) {
+        own.rows.push(place);
+        own.keys.push(key.slice(11));
+        own.values.push(value);
+      }
+    }
     const of = (take) => order.map((row) => take(spans[row]));
     return {
       traceId: pad(id),
@@ -355,6 +363,7 @@ export class Store {
       kinds: of((span) => Math.max(0, KINDS.indexOf(span.kind ?? 'internal'))),
       errors: of((span) => (span.isError ? 1 : 0)),
       annotations: notes,
+      ...(own.rows.length > 0 ? { own } : {}),
       strings: [...strings.keys()],
     };
   }

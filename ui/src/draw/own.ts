@@ -8,7 +8,7 @@ import { inkOn, type Theme } from './theme';
 export type Pattern = 'plain' | 'rising' | 'falling' | 'level' | 'upright' | 'crossed' | 'dotted' | 'wide';
 
 /** Patterns by kind, in the order of OWN_KINDS. Kinds with similar colours have different patterns. */
-export const PATTERNS: readonly Pattern[] = ['plain', 'rising', 'crossed', 'upright', 'level', 'dotted', 'falling', 'rising', 'plain', 'wide', 'dotted'];
+export const PATTERNS: readonly Pattern[] = ['plain', 'rising', 'crossed', 'upright', 'level', 'dotted', 'falling', 'crossed', 'plain', 'wide', 'dotted'];
 
 /** Edge of a pattern's tile, in pixels of the screen at ratio 1. */
 const TILE = 6;

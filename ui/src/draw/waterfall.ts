@@ -19,8 +19,8 @@ export const LABEL_ROOM = 58;
 /** Returns how many pixels of a drawing's width show the time range. */
 export const timeWidth = (width: number): number => Math.max(20, width - LABEL_ROOM);
 
-/** Height of the service's colour above the bands of own time, in pixels. */
-const SERVICE_STRIP = 3;
+/** Height of the service's colour and of a gap above the bands of own time, in pixels. */
+const SERVICE_STRIP = 4;
 
 /** Rows with more descendants than this are drawn without self time, which would take too long to compute. */
 const OWN_MAX = 3000;
@@ -156,7 +156,7 @@ function bands(context: CanvasRenderingContext2D, view: View, row: number, first
     if (x + part.width < 0 || x > area.x + area.width) continue;
     context.globalAlpha = 1;
     context.fillStyle = theme.background;
-    context.fillRect(part.x, part.y, part.width, part.height);
+    context.fillRect(part.x, part.y - 1, part.width, part.height + 1);
     context.globalAlpha = view.kind < 0 || view.kind === kinds[band] ? 1 : 0.2;
     fillKind(context, part, kinds[band], theme);
     if (context.globalAlpha === 1) nameKind(context, part, kinds[band], theme);
