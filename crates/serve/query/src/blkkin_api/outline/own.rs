@@ -1,5 +1,6 @@
-//! Own time of spans in an outline: sums and bands from the tags `blkkin.own.*`. Tags are untrusted;
-//! those of another form are omitted, and remain in the answer of `trace/ID`. Start at [`own_tag`].
+//! Own time of spans in an outline: sums and bands from the tags `blkkin.own.*`. Tags are
+//! untrusted; those of another form are omitted, and remain in the answer of `trace/ID`. Start at
+//! [`own_tag`].
 
 use blkkin_model::{TagRef, ValueRef};
 use serde::Serialize;
