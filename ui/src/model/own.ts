@@ -32,9 +32,9 @@ const DISK = 2;
 const LOCK = 3;
 const OTHER = 8;
 
-/** Maximum number of bands of a span, as senders write them, and of disks. */
+/** Maximum numbers of bands and disks of a span, as senders write them. */
 export const BANDS_MAX = 256;
-const DISKS_MAX = 64;
+const DISKS_MAX = 100;
 const DETAIL_MAX = 64;
 const TEXT_MAX = 32_768;
 
@@ -267,16 +267,23 @@ export function bandWords(own: Own, band: number): string {
 /** Formats sums: `running 1.20 ms, disk 3.00 ms`. */
 export const sumWords = (sums: Float64Array): string => occurring(sums).map((kind) => `${OWN_KINDS[kind].name} ${duration(sums[kind])}`).join(', ');
 
-/** Maximum number of threads and system calls in the details of a kind. */
+/** Maximum numbers of threads or system calls, and of disks, in the details of a kind. Those with the most time are
+ * shown. */
 const DETAILS_MAX = 3;
+const DISKS_SHOWN_MAX = 8;
 
 /** Returns what is known about a kind of a span beyond its sum, one text per line of a table. */
 export function detailsOf(own: OwnTime, kind: number): string[] {
-  if (kind === DISK) return own.disks.map((disk) => `${disk.name}: queued ${duration(disk.queued)}, served ${duration(disk.served)}`);
+  if (kind === DISK) {
+    const disks = [...own.disks].sort((a, b) => b.queued + b.served - a.queued - a.served);
+    return cut(disks.map((disk) => `${disk.name}: queued ${duration(disk.queued)}, served ${duration(disk.served)}`), DISKS_SHOWN_MAX);
+  }
   if (kind !== LOCK && kind !== OTHER) return [];
   const sums = new Map<string, number>();
   for (const band of own.bands) if (band.kind === kind && band.detail !== '') sums.set(band.detail, (sums.get(band.detail) ?? 0) + band.duration);
   const sorted = [...sums].sort((a, b) => b[1] - a[1]);
-  const lines = sorted.slice(0, DETAILS_MAX).map(([detail, ns]) => `${kind === LOCK ? `released by thread ${detail}` : `in ${detail}`}: ${duration(ns)}`);
-  return sorted.length > DETAILS_MAX ? [...lines, `and ${sorted.length - DETAILS_MAX} more`] : lines;
+  return cut(sorted.map(([detail, ns]) => `${kind === LOCK ? `released by thread ${detail}` : `in ${detail}`}: ${duration(ns)}`), DETAILS_MAX);
 }
+
+/** Returns at most `limit` lines, and how many more there are. */
+const cut = (lines: string[], limit: number): string[] => (lines.length > limit ? [...lines.slice(0, limit), `and ${lines.length - limit} more`] : lines);
