@@ -60,8 +60,7 @@ function deviceOf(key: string): [string, string] {
 
 function deviceName(key: string): string {
   const [device, step] = deviceOf(key);
-  const words: Record<string, string> = { queued: 'until issued', served: 'until completed' };
-  return `${device}: requests ${words[step] ?? step}`;
+  return `${device}: requests ${step}`;
 }
 
 /** Returns the rows, the largest difference first. Rows of devices follow the kind `disk`. */
