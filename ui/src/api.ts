@@ -71,6 +71,15 @@ export interface DifferenceAnswer {
   /** N if only one in N of the spans outside the selection was examined; 1 if all were. */
   outsideOneIn: number;
   values: { key: string; value: string; inside: number; outside: number }[];
+  /** Mean own times of the spans with known own time, the largest absolute difference first. */
+  ownTime: {
+    inside: number;
+    outside: number;
+    unknownInside: number;
+    unknownOutside: number;
+    times: { key: string; insideNs: number; outsideNs: number; differenceNs: number }[];
+    leftOut: number;
+  };
 }
 
 export interface Endpoint {

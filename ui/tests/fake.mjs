@@ -270,6 +270,7 @@ export class Store {
     const number = (name) => Number(params.get(name));
     const [start, end] = [BigInt(params.get('boxStartNs')), BigInt(params.get('boxEndNs'))];
     const words = new Map();
+    const times = [[], []];
     let [inside, outside] = [0, 0];
     for (const span of this.matching(params)) {
       if (span.startNs === undefined || span.durationNs === undefined) continue;
@@ -277,7 +278,9 @@ export class Store {
       const isIn = at >= start && at <= end && span.durationNs >= number('boxLeastNs') && span.durationNs <= number('boxGreatestNs');
       if (isIn) inside += 1;
       else outside += 1;
-      const pairs = [['service', span.local?.service ?? ''], ['name', span.name], ['kind', span.kind ?? 'internal'], ...span.tags.map((tag) => [tag.key, tag.value])];
+      const isOwn = (tag) => /^blkkin\.(own|disk)\./.test(tag.key);
+      times[isIn ? 0 : 1].push(new Map(span.tags.filter((tag) => isOwn(tag) && /^\d+$/.test(tag.value)).map((tag) => [tag.key, Number(tag.value)])));
+      const pairs = [['service', span.local?.service ?? ''], ['name', span.name], ['kind', span.kind ?? 'internal'], ...span.tags.filter((tag) => !isOwn(tag)).map((tag) => [tag.key, tag.value])];
       for (const [key, value] of pairs) {
         const word = words.get(`${key}\0${value}`) ?? { key, value, inside: 0, outside: 0 };
         word[isIn ? 'inside' : 'outside'] += 1;
@@ -286,7 +289,7 @@ export class Store {
     }
     const telling = (word) => word.inside / Math.max(1, inside) - word.outside / Math.max(1, outside);
     const values = [...words.values()].sort((a, b) => Math.abs(telling(b)) - Math.abs(telling(a))).slice(0, Number(params.get('limit') ?? 30));
-    return { inside, outside, outsideOneIn: 1, values };
+    return { inside, outside, outsideOneIn: 1, values, ownTime: ownTime(times) };
   }
 
   trace(id, span) {
@@ -400,6 +403,20 @@ export class Store {
     }
     throw new Wrong(404, 'Not Found');
   }
+}
+
+/** Compares the own times of spans inside and outside of a selection, given as a map of each span's times by key. */
+function ownTime(sides) {
+  const known = sides.map((side) => side.filter((times) => [...times.keys()].some((key) => key.startsWith('blkkin.own.'))));
+  const [[inside, outside], [unknownInside, unknownOutside]] = [known.map((side) => side.length), known.map((side, at) => sides[at].length - side.length)];
+  const mean = (side, key) => Math.round(side.reduce((sum, times) => sum + (times.get(key) ?? 0), 0) / side.length);
+  const keys = inside === 0 || outside === 0 ? [] : [...new Set(known.flat().flatMap((times) => [...times.keys()]))].sort();
+  const times = keys.map((key) => {
+    const [insideNs, outsideNs] = known.map((side) => mean(side, key));
+    return { key, insideNs, outsideNs, differenceNs: insideNs - outsideNs };
+  });
+  times.sort((a, b) => Math.abs(b.differenceNs) - Math.abs(a.differenceNs));
+  return { inside, outside, unknownInside, unknownOutside, times, leftOut: 0 };
 }
 
 /** Starts the server on the given port, or on any free one. */

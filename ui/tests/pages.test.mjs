@@ -352,3 +352,25 @@ test('light and dark by the system, or by choice', async () => {
   assert.match(await hash(page), /^#\/map/);
   await clean(page);
 });
+
+// This test is the last one, because its spans would change the answers of others.
+test('latency: says on what the selected spans spend more of their own time', async () => {
+  const hex = (number) => number.toString(16).padStart(16, '0');
+  const span = (at, disk) => ({
+    traceId: hex(0x0e00 + at), id: hex(0x0e00 + at), name: 'flush', kind: 'SERVER', timestamp: (NOW - at * 1000) * 1000, duration: disk / 1000 + 100,
+    localEndpoint: { serviceName: 'journal' },
+    tags: { 'blkkin.own.disk': String(disk), 'blkkin.own.running': '100000', 'blkkin.disk.vda.served': String(disk), 'blkkin.own.bands': `disk 0 ${disk} vda` },
+  });
+  const { tags, ...unknown } = span(60, 5_000_000);
+  await send(server.url, [...Array.from({ length: 40 }, (_, at) => span(at + 1, at % 4 === 0 ? 5_000_000 : 1_000_000)), unknown]);
+  const box = [BigInt(NOW - 3_600_000) * 1_000_000n, BigInt(NOW) * 1_000_000n, 3_000_000, 9_000_000].join();
+  const page = await open(`#/latency?${new URLSearchParams({ filter: 'service == "journal"', box })}`);
+  const part = page.getByRole('region', { name: 'What is different' });
+  await part.getByText('The slow ones wait 4.00 ms more for the disk vda.').waitFor();
+  await part.getByText('Own time is known of 10 of 11 selected spans and all others.').waitFor();
+  const cells = await part.locator('tbody tr', { hasText: 'Waiting for a disk' }).locator('td').allTextContents();
+  assert.deepEqual(cells.slice(0, 4), ['Waiting for a disk', '5.00 ms', '1.00 ms', '+4.00 ms']);
+  assert.equal(await part.getByText('blkkin.own').count(), 0);
+  assert.deepEqual(await findings(page), []);
+  await clean(page);
+});

@@ -10,7 +10,7 @@ const Z_LEAST = 4;
 const GAP_LEAST = 0.05;
 
 /** Returns the values whose shares differ significantly. Of an attribute with only two values, one is listed. */
-export function telling(answer: DifferenceAnswer): Value[] {
+export function telling(answer: Pick<DifferenceAnswer, 'inside' | 'outside' | 'values'>): Value[] {
   const { inside, outside } = answer;
   const gap = (value: Value) => value.inside / Math.max(1, inside) - value.outside / Math.max(1, outside);
   const shown = answer.values.filter((value) => {

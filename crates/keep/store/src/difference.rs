@@ -1,9 +1,10 @@
 //! Comparison of the spans inside and outside of a box. The box is a range of start times and
-//! durations. Spans are compared by their words, which are the values of fields and tags. Start at
-//! [`Tally`].
+//! durations. Spans are compared by their words, which are the values of fields and tags, and by
+//! their own time. Start at [`Tally`].
 
-use crate::{Window, text_of};
-use blkkin_model::{Kind, SpanRef, Status};
+use crate::own_time::OwnTimeTally;
+use crate::{OwnTimeDifference, Window, is_own_time_key, own_time_ns, text_of};
+use blkkin_model::{Kind, SpanRef, Status, TagRef};
 use std::collections::HashMap;
 
 /// Maximum number of distinct words that are counted.
@@ -40,7 +41,8 @@ pub enum Topic<K> {
     Tag(K),
 }
 
-/// Counts of words inside and outside of a box. A word is the value of a field or tag.
+/// Counts of words inside and outside of a box, and mean own times. A word is the value of a field
+/// or tag.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Difference {
     /// Number of spans inside the box.
@@ -52,6 +54,8 @@ pub struct Difference {
     pub outside_one_in: u64,
     /// Distinct words with their counts, in order of topic and value.
     pub values: Vec<ValueCount>,
+    /// Mean own times of spans inside and outside the box.
+    pub own_time: OwnTimeDifference,
     /// Number of occurrences of words that `values` does not count, because a word is too long or
     /// there are too many distinct words.
     pub omitted: u64,
@@ -84,6 +88,7 @@ pub struct Tally {
     /// Number of distinct words that occurred only outside the box.
     others: usize,
     omitted: u64,
+    own_time: OwnTimeTally,
 }
 
 /// Number of spans with each word: first inside the box, then outside.
@@ -98,7 +103,7 @@ impl Area {
 }
 
 /// Calls `each` with every nonempty word of a span. If several tags have the same key, only the
-/// last one counts.
+/// last one counts. Tags of own time have no words ([`is_own_time_key`]).
 pub fn for_each_word<'a>(span: &SpanRef<'a>, mut each: impl FnMut(Topic<&'a str>, &str)) {
     let status = if span.is_error() {
         "error"
@@ -114,14 +119,19 @@ pub fn for_each_word<'a>(span: &SpanRef<'a>, mut each: impl FnMut(Topic<&'a str>
         (Topic::Status, status),
     ];
     own.into_iter().filter(|(_, word)| !word.is_empty()).for_each(|(of, word)| each(of, word));
-    for (at, tag) in span.tags.iter().enumerate() {
-        if span.tags.get(at + 1).is_none_or(|next| next.key != tag.key) {
-            let text = text_of(tag.value);
-            if !text.is_empty() {
-                each(Topic::Tag(tag.key), &text);
-            }
+    for tag in last_tags(span).filter(|tag| !is_own_time_key(tag.key)) {
+        let text = text_of(tag.value);
+        if !text.is_empty() {
+            each(Topic::Tag(tag.key), &text);
         }
     }
+}
+
+/// Returns the tags of a span; of several tags with the same key, only the last one.
+fn last_tags<'a>(span: &SpanRef<'a>) -> impl Iterator<Item = &'a TagRef<'a>> {
+    let tags = span.tags;
+    let is_last = |at: usize, key| tags.get(at + 1).is_none_or(|next| next.key != key);
+    tags.iter().enumerate().filter(move |(at, tag)| is_last(*at, tag.key)).map(|(_, tag)| tag)
 }
 
 /// Returns the word for a span kind; empty for an unspecified kind.
@@ -142,10 +152,19 @@ impl Tally {
         *(if is_inside { &mut self.inside } else { &mut self.outside }) += count;
     }
 
-    /// Counts a span, and each value of its service, name, kind, status and tags.
+    /// Counts a span, each value of its service, name, kind, status and tags, and its own time.
     pub fn add_span(&mut self, is_inside: bool, span: &SpanRef<'_>) {
         self.add_spans(is_inside, 1);
         for_each_word(span, |topic, word| self.add(is_inside, topic, word, 1));
+        let times = last_tags(span)
+            .filter_map(|tag| own_time_ns(tag.key, tag.value).map(|time_ns| (tag.key, time_ns)));
+        self.add_own_times(is_inside, &times.collect::<Vec<(&str, u64)>>());
+    }
+
+    /// Adds the own times of one span inside or outside the box, without counting the span. Each
+    /// time is in nanoseconds, with the key of the tag that contains it ([`own_time_ns`]).
+    pub fn add_own_times(&mut self, is_inside: bool, times: &[(&str, u64)]) {
+        self.own_time.add_span(is_inside, times);
     }
 
     /// Returns the numbers of spans inside and outside the box.
@@ -158,6 +177,7 @@ impl Tally {
         self.inside += other.inside;
         self.outside += other.outside;
         self.omitted += other.omitted;
+        self.own_time.merge(&other.own_time);
         let topics = [Topic::Service, Topic::Name, Topic::Kind, Topic::Status];
         let own = topics.into_iter().zip(&other.fields);
         let tags = other.tags.iter().map(|(key, values)| (Topic::Tag(key.as_str()), values));
@@ -241,9 +261,10 @@ impl Tally {
     }
 
     /// Returns the counts of all values, in order of topic (service, name, kind, status, tag) and
-    /// value.
+    /// value, and the means of own times.
     pub fn finish(self) -> Difference {
-        let Tally { inside, outside, fields: own, tags, omitted: left_out, .. } = self;
+        let Tally { inside, outside, fields: own, tags, omitted: left_out, own_time, .. } = self;
+        let own_time = own_time.finish([inside, outside]);
         let topics = [Topic::Service, Topic::Name, Topic::Kind, Topic::Status];
         let tags = tags.into_iter().map(|(key, values)| (Topic::Tag(key), values));
         let mut spoken = Vec::with_capacity(self.count);
@@ -256,7 +277,14 @@ impl Tally {
             }));
         }
         spoken.sort();
-        Difference { inside, outside, outside_one_in: 1, values: spoken, omitted: left_out }
+        Difference {
+            inside,
+            outside,
+            outside_one_in: 1,
+            values: spoken,
+            own_time,
+            omitted: left_out,
+        }
     }
 }
 
@@ -307,6 +335,9 @@ mod tests {
             tag("a", ValueRef::Str("first")),
             tag("a", ValueRef::Int(7)),
             tag("b", ValueRef::Str("")),
+            tag("blkkin.disk.vda.queued", ValueRef::Int(5)),
+            tag("blkkin.own.bands", ValueRef::Str("disk 0 5 vda")),
+            tag("blkkin.own.disk", ValueRef::Int(5)),
             tag("error", ValueRef::Str("EIO")),
         ];
         check(&span(&tags), r#"Status=error Tag("a")=7 Tag("error")=EIO"#);
@@ -331,7 +362,7 @@ mod tests {
 
     #[test]
     fn what_two_have_counted_is_added() {
-        let spans = [tag("pool", ValueRef::Str("rbd")), tag("pool", ValueRef::Str("ssd"))];
+        let spans = [tag("pool", ValueRef::Str("rbd")), tag("blkkin.own.disk", ValueRef::Int(7))];
         let (mut all, mut one, mut other) = (Tally::default(), Tally::default(), Tally::default());
         for (at, tag) in spans.iter().cycle().take(7).enumerate() {
             let span =
@@ -340,7 +371,9 @@ mod tests {
             if at < 4 { &mut one } else { &mut other }.add_span(at % 3 == 0, &span);
         }
         one.merge(&other);
-        assert_eq!(one.finish(), all.finish());
+        let all = all.finish();
+        assert_eq!((all.own_time.inside, all.own_time.outside), (1, 2));
+        assert_eq!(one.finish(), all);
     }
 
     /// When the number of distinct words exceeds its limit, frequent words and words inside the box

@@ -8,7 +8,7 @@
 //!   [`Page`] of [`Summary`]s; whole requests are read by their ids.
 //! - [`Link`]s count calls between services, and [`Latency`] is a histogram of durations. [`Heat`]
 //!   shows durations over time. A [`Difference`] compares the spans in a box of start times and
-//!   durations with the spans outside the box.
+//!   durations with the spans outside the box, by their values and by their own time.
 //!
 //! This crate also implements what must be the same in all stores: the evaluation of a [`Query`] on
 //! a request, the [`Summary`] of a request, the order of pages, and the [`Linker`]. [`MemoryStore`]
@@ -25,6 +25,7 @@ mod latency;
 mod link;
 mod memory;
 mod otlp;
+mod own_time;
 mod query;
 mod span_order;
 mod store;
@@ -44,6 +45,9 @@ pub use latency::{Durations, Example, Latency};
 pub use link::{Call, Link, Linker};
 pub use memory::{Capacity, MemoryStore};
 pub use otlp::{Attribute, SpanEvent, SpanLink};
+pub use own_time::{
+    DISK_TIME_PREFIX, MeanTime, OWN_TIME_PREFIX, OwnTimeDifference, is_own_time_key, own_time_ns,
+};
 pub use query::{Order, Page, Place, Query, Window};
 pub use span_order::{compare, fingerprint};
 pub use store::{Counters, LossTimes, SpanStore, TagField};

@@ -98,8 +98,9 @@ pub trait SpanStore: Send + Sync {
     fn heat(&self, condition: &Condition, cells: &mut Heat) -> Result<(), Error>;
 
     /// Compares the words of the spans inside `area`, a box of start times and durations, with the
-    /// words of the spans outside. Words are the values of fields and tags. Only spans that match
-    /// the condition, started in the window and have a duration are compared.
+    /// words of the spans outside. Words are the values of fields and tags. Also compares the own
+    /// times of these spans. Only spans that match the condition, started in the window and have a
+    /// duration are compared.
     fn difference(
         &self,
         window: Window,

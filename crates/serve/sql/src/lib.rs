@@ -9,6 +9,7 @@ mod files;
 mod functions;
 mod guard;
 mod otlp;
+mod own_time;
 mod print;
 mod removed_functions;
 mod run;

@@ -188,13 +188,15 @@ fn cannot(error: ArrowError) -> io::Error {
 }
 
 /// Returns whether a column contains durations, judged by its type, or by its name if its type is
-/// `Int64` or `Float64`. The name of such a column ends with `_ns`, or contains `_ns` and starts
-/// with an aggregate function that keeps the unit, such as `max(`.
+/// `Int64` or `Float64`. The name of such a column is `ns` or ends with `_ns`, or it contains `_ns`
+/// or `.ns)` and starts with an aggregate function that keeps the unit, such as `max(`.
 fn is_duration(name: &str, kind: &DataType) -> bool {
     const KEEP: [&str; 7] =
         ["min(", "max(", "avg(", "sum(", "median(", "approx_median(", "approx_percentile_cont("];
-    let says = name.ends_with("_ns")
-        || (name.contains("_ns") && KEEP.iter().any(|start| name.starts_with(start)));
+    let says = name == "ns"
+        || name.ends_with("_ns")
+        || ((name.contains("_ns") || name.contains(".ns)"))
+            && KEEP.iter().any(|start| name.starts_with(start)));
     match kind {
         DataType::Duration(TimeUnit::Nanosecond) => true,
         DataType::Int64 | DataType::Float64 => says,
@@ -300,6 +302,8 @@ mod tests {
         let int = DataType::Int64;
         assert!(is_duration("p99_ns", &int));
         assert!(is_duration("max(spans.duration_ns)", &int));
+        assert!(is_duration("ns", &int) && is_duration("sum(own_time.ns)", &int));
+        assert!(!is_duration("runs", &int) && !is_duration("count(own_time.ns)", &int));
         assert!(!is_duration("count(spans.duration_ns)", &int));
         assert!(!is_duration("p99_ns", &DataType::Utf8));
     }

@@ -11,6 +11,7 @@ use crate::files::Snapshot;
 use crate::functions;
 use crate::guard::{self, AcceptedStatement};
 use crate::otlp;
+use crate::own_time;
 use crate::print::Printer;
 use crate::removed_functions;
 use crate::table::{FILES_URL, Files};
@@ -364,6 +365,7 @@ async fn add_tables(
     let inner = SessionContext::new();
     inner.register_udf(ScalarUDF::new_from_impl(SpanTags::new()));
     otlp::add(&inner);
+    own_time::add(&inner);
     let files = Files::new(snapshot.clone(), bytes_read.clone());
     inner.register_table("files", Arc::new(files))?;
     for table in &TABLES {

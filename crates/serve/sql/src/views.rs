@@ -40,7 +40,7 @@ const DURATION: Column = column("duration_ns", "int", "how long the span took, i
 const ERROR: Column = column("error", "bool", "whether the span failed");
 
 /// All tables that users can query.
-pub const TABLES: [Table; 6] = [
+pub const TABLES: [Table; 8] = [
     Table {
         name: "spans",
         meaning: "a span: what a service did for a request, from when to when",
@@ -152,6 +152,44 @@ pub const TABLES: [Table; 6] = [
               FROM (SELECT *, unnest(span_links(tags)) AS said FROM files)",
     },
     Table {
+        name: "own_time",
+        meaning: "on what a span spent the part of its duration in which no child ran, by kind",
+        columns: &[
+            TRACE_ID,
+            SPAN_ID,
+            column("kind", "text", "running, runnable, disk, lock, network, sleep, fault, …"),
+            column("ns", "int", "how long, in nanoseconds"),
+            SERVICE,
+            NAME,
+            START_TIME,
+            DURATION,
+            ERROR,
+        ],
+        sql: "SELECT trace_id, span_id, said['kind'] AS kind, said['ns'] AS ns, \
+              service, name, start_time, duration_ns, error \
+              FROM (SELECT *, unnest(own_times(tags)) AS said FROM files)",
+    },
+    Table {
+        name: "disk_time",
+        meaning: "the disk requests of a span, summed up for each device",
+        columns: &[
+            TRACE_ID,
+            SPAN_ID,
+            column("device", "text", "such as vda"),
+            column("queued_ns", "int", "until they were issued to the device, in nanoseconds"),
+            column("served_ns", "int", "from then until they completed, in nanoseconds"),
+            SERVICE,
+            NAME,
+            START_TIME,
+            DURATION,
+            ERROR,
+        ],
+        sql: "SELECT trace_id, span_id, said['device'] AS device, \
+              said['queued_ns'] AS queued_ns, said['served_ns'] AS served_ns, \
+              service, name, start_time, duration_ns, error \
+              FROM (SELECT *, unnest(disk_times(tags)) AS said FROM files)",
+    },
+    Table {
         name: "requests",
         meaning: "a request: what its spans have in common (all of them are gone through, so select some)",
         columns: &[
@@ -205,7 +243,7 @@ pub struct Example {
 }
 
 /// Example queries, which `blkkin sql --help` shows.
-pub const EXAMPLES: [Example; 7] = [
+pub const EXAMPLES: [Example; 8] = [
     Example {
         question: "the slowest requests",
         sql: "SELECT trace_id, service, name, start_time, duration_ns FROM spans\n\
@@ -236,6 +274,11 @@ pub const EXAMPLES: [Example; 7] = [
         question: "exceptions, by their type",
         sql: "SELECT attributes['exception.type'] AS type, service, count(*) AS times FROM annotations\n\
               WHERE event = 'exception' GROUP BY type, service ORDER BY times DESC",
+    },
+    Example {
+        question: "on what the services spend their own time",
+        sql: "SELECT service, kind, count(*) AS spans, sum(ns) AS total_ns FROM own_time\n\
+              GROUP BY service, kind ORDER BY total_ns DESC",
     },
     Example {
         question: "calls per minute",

@@ -3,7 +3,8 @@
 //!
 //! A span counts by its own start, whenever its request began. A scan of a file reads only starts,
 //! durations and the condition's columns. [`difference`] also counts *words*: tag values and the
-//! values of some other fields. Their columns are read only for pages with matching spans.
+//! values of some other fields. It adds up own times, which are in tags. Their columns are read only
+//! for pages with matching spans.
 
 use crate::Error;
 use crate::files::indexed_file::IndexedFile;
@@ -98,7 +99,7 @@ pub(crate) fn difference(
     }
 }
 
-/// Counts the words of the selected spans of a file into `tally`.
+/// Counts the words and own times of the selected spans of a file into `tally`.
 fn count_words(
     file: &IndexedFile,
     scan: &PageScan<'_>,
@@ -120,8 +121,11 @@ fn count_words(
     };
     scan.run(file, choose, |page, rows: Vec<usize>| {
         let mut words: Words<'_> = HashMap::default();
+        let mut own_times = Vec::new();
         for &row in &rows {
-            words_of(page, row, |word| *words.entry(word).or_default() += 1)?;
+            words_of(page, row, &mut own_times, |word| *words.entry(word).or_default() += 1)?;
+            tally.add_own_times(is_inside, &own_times);
+            own_times.clear();
         }
         let words: Result<Vec<_>, Fault> =
             words.into_iter().map(|(word, count)| Ok((word.read()?, count))).collect();

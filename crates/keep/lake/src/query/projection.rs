@@ -8,7 +8,9 @@ use blkkin_columns::{Column, PageColumns, Texts};
 use blkkin_model::{
     AnnotationRef, EndpointRef, Kind, Origin, SpanId, SpanRef, Status, TagRef, TraceId, ValueRef,
 };
-use blkkin_store::{Condition, TagTest, TextField, Topic, is_cancelled, text_of};
+use blkkin_store::{
+    Condition, TagTest, TextField, Topic, is_cancelled, is_own_time_key, own_time_ns, text_of,
+};
 use std::borrow::Cow;
 use std::hash::{Hash, Hasher};
 
@@ -465,11 +467,12 @@ impl<'p> Word<'p> {
     }
 }
 
-/// Calls `each` with the words of a row. The words of service, name, kind and status are empty if
-/// the row has no such value.
+/// Calls `each` with the words of a row, and adds its own times to `own_times`, each with its key.
+/// The words of service, name, kind and status are empty if the row has no such value.
 pub(crate) fn words_of<'p>(
     page: &'p PageColumns,
     row: usize,
+    own_times: &mut Vec<(&'p str, u64)>,
     mut each: impl FnMut(Word<'p>),
 ) -> Result<(), Fault> {
     let status = match page.number(Column::Error, row) {
@@ -487,16 +490,21 @@ pub(crate) fn words_of<'p>(
         each(Word { topic, letter: b's', text: PageText(word) });
     }
     // Tags are in order of key. The last of several tags with the same key counts.
-    let mut last: Option<(&str, Word<'_>)> = None;
-    for_each_tag(page, row, |key, letter, text, _| {
-        let word = Word { topic: Topic::Tag(PageText(key)), letter, text: PageText(text) };
-        if let Some((_, before)) = last.replace((key, word)).filter(|(before, _)| *before != key) {
-            each(before);
+    let mut last: Option<(&str, u8, &str)> = None;
+    let mut tell = |(key, letter, text)| {
+        if is_own_time_key(key) {
+            let time = own_time_ns(key, value_of(letter, text)?.borrow());
+            own_times.extend(time.map(|time| (key, time)));
+        } else {
+            each(Word { topic: Topic::Tag(PageText(key)), letter, text: PageText(text) });
         }
         Ok(())
+    };
+    for_each_tag(page, row, |key, letter, text, _| {
+        let before = last.replace((key, letter, text)).filter(|(before, ..)| *before != key);
+        before.map_or(Ok(()), &mut tell)
     })?;
-    last.into_iter().for_each(|(_, word)| each(word));
-    Ok(())
+    last.map_or(Ok(()), tell)
 }
 
 fn value_of(letter: u8, text: &str) -> Result<Value<'_>, Fault> {

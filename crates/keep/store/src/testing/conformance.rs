@@ -74,6 +74,7 @@ cases! { $
     summaries::latency_is_measured,
     measures::cells_have_the_spans_of_their_time_and_duration,
     measures::words_inside_of_a_box_are_told_from_others,
+    measures::own_times_inside_of_a_box_are_told_from_others,
     measures::spans_are_handed_over_one_by_one,
     measures::it_is_known_when_spans_started,
     links::calls_are_counted,

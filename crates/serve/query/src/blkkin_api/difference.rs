@@ -1,10 +1,10 @@
 //! Query `difference`: values of fields and tags that are more or less frequent inside a box than
-//! outside. A box is a range of starts and durations.
+//! outside, and mean own times of the spans. A box is a range of starts and durations.
 
 use super::{condition, limit_of, window};
 use crate::answer::{Answer, Result};
 use crate::api::{Api, ApiQuery};
-use blkkin_store::{Area, Difference, Topic, ValueCount, Window};
+use blkkin_store::{Area, Difference, OwnTimeDifference, Topic, ValueCount, Window};
 use serde::Serialize;
 use std::cmp::Reverse;
 
@@ -20,6 +20,7 @@ struct DifferenceJson {
     outside_one_in: u64,
     values: Vec<ValueJson>,
     left_out: u64,
+    own_time: OwnTimeJson,
 }
 
 #[derive(Serialize)]
@@ -28,6 +29,26 @@ struct ValueJson {
     value: String,
     inside: u64,
     outside: u64,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct OwnTimeJson {
+    inside: u64,
+    outside: u64,
+    unknown_inside: u64,
+    unknown_outside: u64,
+    times: Vec<MeanTimeJson>,
+    left_out: u64,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct MeanTimeJson {
+    key: String,
+    inside_ns: u64,
+    outside_ns: u64,
+    difference_ns: i64,
 }
 
 impl Api {
@@ -47,11 +68,26 @@ impl Api {
             return Err(Answer::bad("boxLeastNs is more than boxGreatestNs"));
         }
         let area = Area { window: Window { start_ns, end_ns }, least_ns, greatest_ns };
-        let words = self.store.difference(window(params)?, &condition(params)?, &area)?;
+        let mut words = self.store.difference(window(params)?, &condition(params)?, &area)?;
+        let own_time = own_time_json(std::mem::take(&mut words.own_time));
         let Difference { inside, outside, outside_one_in, omitted: left_out, .. } = words;
         let values = largest_differences(words, limit);
-        self.json(&DifferenceJson { inside, outside, outside_one_in, values, left_out })
+        let answer = DifferenceJson { inside, outside, outside_one_in, values, left_out, own_time };
+        self.json(&answer)
     }
+}
+
+fn own_time_json(own_time: OwnTimeDifference) -> OwnTimeJson {
+    let OwnTimeDifference { inside, outside, unknown_inside, unknown_outside, times, omitted } =
+        own_time;
+    let times = times.into_iter().map(|time| MeanTimeJson {
+        difference_ns: time.difference_ns(),
+        key: time.key,
+        inside_ns: time.inside_ns,
+        outside_ns: time.outside_ns,
+    });
+    let times = times.collect();
+    OwnTimeJson { inside, outside, unknown_inside, unknown_outside, times, left_out: omitted }
 }
 
 /// Returns the values whose shares inside and outside the box differ most; empty if no span is
@@ -101,8 +137,9 @@ mod tests {
             };
             ValueCount { topic, value: value.to_owned(), inside, outside }
         });
+        let values = values.collect();
         let words =
-            Difference { inside, outside, outside_one_in: 1, values: values.collect(), omitted: 0 };
+            Difference { inside, outside, outside_one_in: 1, values, ..Difference::default() };
         let told = largest_differences(words, 3);
         let told: Vec<String> =
             told.into_iter().map(|it| format!("{}={}", it.key, it.value)).collect();

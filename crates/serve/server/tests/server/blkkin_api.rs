@@ -266,6 +266,51 @@ fn differences_are_told() {
 }
 
 #[test]
+fn differences_of_own_time_are_told() {
+    let tested = filled();
+    let none = get(&tested, "difference?boxLeastNs=1000000");
+    let unknown = json!({
+        "inside": 0, "outside": 0, "unknownInside": 3, "unknownOutside": 1, "times": [], "leftOut": 0,
+    });
+    assert_eq!(none["ownTime"], unknown);
+    tested.post_spans(
+        r#"[{"traceId":"f1","id":"1","name":"write","timestamp":4000000,"duration":9000,"localEndpoint":{"serviceName":"osd"},
+             "tags":{"blkkin.own.disk":"8000001","blkkin.own.running":"300000","blkkin.disk.vda.served":"7000000","blkkin.own.bands":"disk 0 8000001 vda"}},
+            {"traceId":"f2","id":"2","name":"write","timestamp":4000000,"duration":5000,"localEndpoint":{"serviceName":"osd"},
+             "tags":{"blkkin.own.disk":"soon","blkkin.own.running":"100000"}},
+            {"traceId":"f3","id":"3","name":"write","timestamp":4000000,"duration":100,"localEndpoint":{"serviceName":"osd"},
+             "tags":{"blkkin.own.lock":"900000","pool":"rbd"}}]"#,
+    );
+    let difference = get(&tested, "difference?boxLeastNs=1000000&limit=1");
+    let time = |key: &str, inside: i64, outside: i64| {
+        json!({
+            "key": key, "insideNs": inside, "outsideNs": outside, "differenceNs": inside - outside,
+        })
+    };
+    let expected = json!({
+        "inside": 2,
+        "outside": 1,
+        "unknownInside": 3,
+        "unknownOutside": 1,
+        "times": [
+            time("blkkin.own.disk", 4_000_001, 0),
+            time("blkkin.disk.vda.served", 3_500_000, 0),
+            time("blkkin.own.lock", 0, 900_000),
+            time("blkkin.own.running", 200_000, 0),
+        ],
+        "leftOut": 0,
+    });
+    assert_eq!(difference["ownTime"], expected);
+    let all = get(&tested, "difference?boxLeastNs=1000000");
+    let values = all["values"].as_array().expect("a list");
+    let keys: Vec<&str> = values.iter().filter_map(|value| value["key"].as_str()).collect();
+    assert!(
+        keys.contains(&"pool") && !keys.iter().any(|key| key.starts_with("blkkin.")),
+        "{keys:?}"
+    );
+}
+
+#[test]
 fn requests_are_outlined() {
     let tested = filled();
     let outline = get(&tested, "outline/a");

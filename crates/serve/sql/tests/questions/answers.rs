@@ -10,8 +10,11 @@ fn examples_have_the_answers_that_they_promise() {
     let mut spans = requests();
     let exception = r#""exception": {"exception.type":"IOError"}"#;
     spans[0].annotations.push(Annotation { time_ns: NOON, value: exception.into() });
+    spans[0].tags.push(tag("blkkin.own.disk", Value::Int(5000), Origin::Span));
+    spans[0].tags.push(tag("blkkin.own.running", Value::Int(700), Origin::Span));
+    spans[2].tags.push(tag("blkkin.own.disk", Value::Str("3000".into()), Origin::Span));
     let store = Store::of(&spans);
-    let answers: [&[&str]; 7] = [
+    let answers: [&[&str]; 8] = [
         &[
             "000000000000000a,qemu,read,2026-11-21T12:03:20Z,100000000",
             "0000000000000009,qemu,write,2026-11-21T12:03:00Z,90000000",
@@ -30,6 +33,7 @@ fn examples_have_the_answers_that_they_promise() {
         ],
         &["0000000000000002,object,received,0", "0000000000000002,object,journaled,2000000"],
         &["IOError,qemu,1"],
+        &["qemu,disk,2,8000", "qemu,running,1,700"],
         &[
             "2026-11-21T12:00:00Z,1",
             "2026-11-21T12:01:00Z,1",
@@ -348,8 +352,58 @@ fn events_and_links_have_columns_of_their_own() {
 }
 
 #[test]
+fn own_times_and_disk_times_have_columns_of_their_own() {
+    let mut spans = requests();
+    let int = |key: &str, number: i64| tag(key, Value::Int(number), Origin::Span);
+    let text = |key: &str, text: &str| tag(key, Value::Str(text.into()), Origin::Span);
+    spans[0].tags.extend([
+        int("blkkin.disk.nvme0n1.served", 30),
+        int("blkkin.disk.vda.model", 7),
+        int("blkkin.disk.vda.queued", 1000),
+        int("blkkin.disk.vda.served", 2000),
+        text("blkkin.own.bands", "disk 0 3000 vda;running 3000 500"),
+        int("blkkin.own.disk", 3000),
+        int("blkkin.own.running", 500),
+    ]);
+    spans[1].tags.extend([
+        text("blkkin.disk.vda.queued", "soon"),
+        text("blkkin.own.disk", "4000"),
+        text("blkkin.own.lock", "-1"),
+        text("blkkin.own.network", ""),
+        text("blkkin.own.sleep", "0"),
+    ]);
+    let store = Store::of(&spans);
+    let rows = |sql: &str| store.rows(sql);
+    assert_eq!(
+        rows(
+            "SELECT trace_id, span_id, service, name, kind, ns, duration_ns FROM own_time ORDER BY ns DESC"
+        ),
+        [
+            "0000000000000001,0000000000000011,osd.7,object,disk,4000,5000000",
+            "0000000000000001,0000000000000010,qemu,write,disk,3000,10000000",
+            "0000000000000001,0000000000000010,qemu,write,running,500,10000000",
+            "0000000000000001,0000000000000011,osd.7,object,sleep,0,5000000",
+        ]
+    );
+    assert_eq!(
+        rows("SELECT service, device, queued_ns, served_ns FROM disk_time ORDER BY device"),
+        ["qemu,nvme0n1,0,30", "qemu,vda,1000,2000"]
+    );
+    // Rows of one span are joined without the tags.
+    assert_eq!(
+        rows(
+            "SELECT device, ns FROM own_time JOIN disk_time USING (trace_id, span_id) WHERE own_time.kind = 'disk' ORDER BY device"
+        ),
+        ["nvme0n1,3000", "vda,3000"]
+    );
+    let table = store.query(Format::Table, "SELECT ns FROM own_time WHERE kind = 'disk' LIMIT 1");
+    assert_eq!(table.lines().nth(1).map(str::trim), Some("3.000 µs"), "{table}");
+}
+
+#[test]
 fn a_store_without_files_is_empty() {
     let store = Store::new();
     assert_eq!(store.rows("SELECT count(*) FROM spans"), ["0"]);
     assert_eq!(store.rows("SELECT * FROM tags"), [""; 0]);
+    assert_eq!(store.rows("SELECT * FROM own_time"), [""; 0]);
 }

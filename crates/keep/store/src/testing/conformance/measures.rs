@@ -1,8 +1,13 @@
 //! Conformance cases for heat maps, differences and start times, and for visits of single spans.
 
 use super::tested_store::{MS, NOON, SpanBuilder, Subject, assert_same, condition, span, trace_id};
-use crate::{Area, Condition, Difference, Heat, Topic, ValueCount, Window, for_each_word};
-use blkkin_model::{Kind, Span, SpanId};
+use crate::{
+    Area, Condition, Difference, Heat, MeanTime, OwnTimeDifference, Topic, ValueCount, Window,
+    for_each_word,
+};
+use blkkin_model::{Kind, Span, SpanId, Tag, Value};
+use blkkin_wire::Format;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Creates spans of several requests, some without a start or a duration.
@@ -53,6 +58,51 @@ pub(super) fn assert_heat(subject: &Subject, spans: &[Span], cells: &Heat, condi
     assert_eq!(found, expected, "{window:?} {condition:?}");
 }
 
+/// Returns the own times of a span by key, as a difference must understand its tags.
+fn own_times(span: &Span) -> BTreeMap<&str, u64> {
+    let of_tag = |tag: &Tag| match &tag.value {
+        Value::Int(number) => u64::try_from(*number).ok(),
+        Value::Str(text) => text.parse().ok(),
+        _ => None,
+    };
+    let is_time = |tag: &&Tag| {
+        tag.key != "blkkin.own.bands"
+            && (tag.key.starts_with("blkkin.own.") || tag.key.starts_with("blkkin.disk."))
+    };
+    let tags = span.tags.iter().filter(is_time);
+    let times: BTreeMap<&str, u64> =
+        tags.filter_map(|tag| Some((tag.key.as_str(), of_tag(tag)?))).collect();
+    let is_known = times.keys().any(|key| key.starts_with("blkkin.own."));
+    if is_known { times } else { BTreeMap::new() }
+}
+
+/// Returns the means of own times, from the own times of all spans inside a box and outside.
+fn own_time_difference(sides: [Vec<BTreeMap<&str, u64>>; 2]) -> OwnTimeDifference {
+    let known = sides.each_ref().map(|side| side.iter().filter(|times| !times.is_empty()).count());
+    let unknown = [0, 1].map(|side| (sides[side].len() - known[side]) as u64);
+    let keys: BTreeSet<&str> = sides.iter().flatten().flat_map(BTreeMap::keys).copied().collect();
+    let mean = |key: &str, side: usize| {
+        let sum: u64 = sides[side].iter().filter_map(|times| times.get(key)).sum();
+        (sum as f64 / known[side] as f64).round() as u64
+    };
+    let times = keys.into_iter().map(|key| MeanTime {
+        key: key.to_owned(),
+        inside_ns: mean(key, 0),
+        outside_ns: mean(key, 1),
+    });
+    let mut times: Vec<MeanTime> = times.collect();
+    times.sort_by_key(|time| Reverse(time.inside_ns.abs_diff(time.outside_ns)));
+    times.retain(|_| !known.contains(&0));
+    OwnTimeDifference {
+        inside: known[0] as u64,
+        outside: known[1] as u64,
+        unknown_inside: unknown[0],
+        unknown_outside: unknown[1],
+        times,
+        omitted: 0,
+    }
+}
+
 /// Asserts that a difference equals the counts of a scan over all spans.
 pub(super) fn assert_difference(
     subject: &Subject,
@@ -63,11 +113,13 @@ pub(super) fn assert_difference(
 ) {
     let found = subject.store().difference(window, condition, area).expect("an answer");
     let (mut inside, mut outside) = (0, 0);
+    let mut times = [Vec::new(), Vec::new()];
     let mut values: BTreeMap<(Topic<String>, String), [u64; 2]> = BTreeMap::new();
     for (span, start, duration) in matching_spans(spans, window, condition) {
         let is_inside =
             area.window.holds(start) && (area.least_ns <= duration && duration <= area.greatest_ns);
         *(if is_inside { &mut inside } else { &mut outside }) += 1;
+        times[usize::from(!is_inside)].push(own_times(span));
         for_each_word(&span.ref_buffer().as_ref(), |topic, word| {
             let topic = match topic {
                 Topic::Service => Topic::Service,
@@ -86,8 +138,14 @@ pub(super) fn assert_difference(
         inside,
         outside,
     });
-    let expected =
-        Difference { inside, outside, outside_one_in: 1, values: values.collect(), omitted: 0 };
+    let expected = Difference {
+        inside,
+        outside,
+        outside_one_in: 1,
+        values: values.collect(),
+        own_time: own_time_difference(times),
+        omitted: 0,
+    };
     assert_eq!(found, expected, "{window:?} {condition:?} {area:?}");
 }
 
@@ -142,6 +200,92 @@ pub(super) fn words_inside_of_a_box_are_told_from_others(subject: &Subject) {
             }
         }
     }
+}
+
+/// A difference has the means of own times inside and outside of a box. Times may be integers or
+/// text; other values, and spans of which no own time is known, do not count.
+pub(super) fn own_times_inside_of_a_box_are_told_from_others(subject: &Subject) {
+    let tagged = |id: u64, ms: u64, tags: &[(&str, Value)]| {
+        let tags = tags.iter().map(|(key, value)| Tag {
+            key: (*key).to_owned(),
+            value: value.clone(),
+            origin: Default::default(),
+        });
+        Span { tags: tags.collect(), ..span(1 + u128::from(id % 3), id, id, "osd", "read") }
+            .lasting(ms * MS)
+    };
+    let text = |text: &str| Value::Str(text.to_owned());
+    let as_text = [
+        tagged(1, 9, &[("blkkin.own.disk", text("6000000")), ("blkkin.own.running", text("1001"))]),
+        tagged(2, 9, &[("blkkin.own.disk", text("4000000")), ("pool", text("rbd"))]),
+        tagged(3, 9, &[("blkkin.own.bands", text("disk 0 5")), ("blkkin.own.disk", text("soon"))]),
+        tagged(4, 1, &[("blkkin.own.disk", text("-5")), ("blkkin.own.running", text("500"))]),
+        tagged(5, 1, &[("pool", text("rbd"))]),
+    ];
+    let as_integers = [
+        tagged(
+            6,
+            9,
+            &[
+                ("blkkin.disk.vda.queued", Value::Int(2_500_000)),
+                ("blkkin.disk.vda.served", Value::Int(500_000)),
+                ("blkkin.own.bands", text("disk 0 2000000 vda")),
+                ("blkkin.own.disk", Value::Int(2_000_000)),
+            ],
+        ),
+        tagged(
+            7,
+            1,
+            &[
+                ("blkkin.own.disk", Value::Double(1.5)),
+                ("blkkin.own.lock", Value::Int(1_000_000)),
+                ("blkkin.own.network", Value::Int(-1)),
+            ],
+        ),
+        tagged(8, 1, &[("blkkin.disk.vda.served", Value::Int(7_000_000))]),
+        tagged(9, 1, &[("blkkin.own.disk", Value::Int(0)), ("pool", text("fs"))]),
+    ];
+    subject.accept_as(Format::ZipkinJson, &as_text);
+    subject.accept_as(Format::OtlpProto, &as_integers);
+    subject.settle();
+    let compare = |least_ns: u64| {
+        let area = Area { window: Window::ALL, least_ns, greatest_ns: u64::MAX };
+        subject.store().difference(Window::ALL, &condition("has(duration)"), &area)
+    };
+    let found = compare(2 * MS).expect("an answer");
+    assert_eq!((found.inside, found.outside), (4, 5));
+    let tags: Vec<(&Topic<String>, &str)> = found
+        .values
+        .iter()
+        .filter(|word| matches!(word.topic, Topic::Tag(_)))
+        .map(|word| (&word.topic, word.value.as_str()))
+        .collect();
+    let pool = Topic::Tag("pool".to_owned());
+    assert_eq!(tags, [(&pool, "fs"), (&pool, "rbd")]);
+    let mean = |key: &str, inside_ns: u64, outside_ns: u64| MeanTime {
+        key: key.to_owned(),
+        inside_ns,
+        outside_ns,
+    };
+    let expected = OwnTimeDifference {
+        inside: 3,
+        outside: 3,
+        unknown_inside: 1,
+        unknown_outside: 2,
+        times: vec![
+            mean("blkkin.own.disk", 4_000_000, 0),
+            mean("blkkin.disk.vda.queued", 833_333, 0),
+            mean("blkkin.own.lock", 0, 333_333),
+            mean("blkkin.disk.vda.served", 166_667, 0),
+            mean("blkkin.own.running", 334, 167),
+        ],
+        omitted: 0,
+    };
+    assert_eq!(found.own_time, expected);
+    // With all spans on one side there is nothing to compare.
+    let found = compare(0).expect("an answer");
+    let expected = OwnTimeDifference { inside: 6, unknown_inside: 3, ..Default::default() };
+    assert_eq!(found.own_time, expected);
 }
 
 /// A visit calls back with the spans of all requests that share the lower half of the trace id. If

@@ -115,6 +115,12 @@ fn random_span(random: &mut Random, seed: u64) -> Span {
         origin: Default::default(),
     };
     let mut tags = Vec::new();
+    for key in ["blkkin.disk.vda.served", "blkkin.own.bands", "blkkin.own.disk", "blkkin.own.lock"]
+    {
+        if random.chance(30) {
+            tags.push(text(random, key, &["0", "1", "40000", "5000000", "-1", "soon"]));
+        }
+    }
     if random.chance(10) {
         tags.push(text(random, "error", &["", "timeout"]));
     }

@@ -59,6 +59,7 @@ enum Fault {
     CountsAllSpansInCells,
     CountsCellsTwice,
     LeavesOutTheBox,
+    MistakesUnknownOwnTimes,
     ComparesAllSpans,
     ComparesAllTimes,
     HandsOverAllIds,
@@ -316,6 +317,9 @@ impl SpanStore for FaultyStore {
         if self.has(Fault::LeavesOutTheBox) {
             difference.values.retain(|word| word.outside > 0);
         }
+        if self.has(Fault::MistakesUnknownOwnTimes) {
+            difference.own_time.inside += difference.own_time.unknown_inside;
+        }
         Ok(difference)
     }
 
@@ -394,6 +398,7 @@ fn planted_faults_are_found() {
     check(Fault::CountsCellsTwice, cells);
     let words = "words_inside_of_a_box_are_told_from_others";
     check(Fault::LeavesOutTheBox, words);
+    check(Fault::MistakesUnknownOwnTimes, "own_times_inside_of_a_box_are_told_from_others");
     check(Fault::ComparesAllSpans, words);
     check(Fault::ComparesAllTimes, words);
     check(Fault::HandsOverAllIds, "spans_are_handed_over_one_by_one");
