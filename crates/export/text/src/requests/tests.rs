@@ -365,10 +365,34 @@ once: write (another root)                                     ▏
 stray: write (parent 000000000…   210 µs                            ▕███
 ";
 const OWN: &str = "
+0000000000005eed  qemu: write  2026-11-21 07:32:51.000000000  1.20 ms  7 spans  1 error
+  1 span whose parent is missing  1 more root  1 span before the parent (clocks?)
+qemu: write client                                     1.00 ms  own 200 µs  ████████████████████
+├ vlmcd: write server                                   800 µs                ████████████████
+├ osd.3: write                                          300 µs                 ██████
+│      DDDDDDDDDDDDDDDDDRQE  own 300 µs: disk vda 260 µs (queued 20.0 µs), running 18.0 µs,
+│                                        runnable 12.0 µs, elsewhere 10.0 µs
+└ osd.7: write error                                    350 µs                        ███████
+  │    RRRRRRRRRRRRRRRLNODQ  own 350 µs: running 304 µs, lock 15.0 µs, network 15.0 µs,
+  │                                      other 9.00 µs, disk 4.00 µs, runnable 3.00 µs,
+  │                                      vda served 1 request in 3.00 µs,
+  │                                      vdb served 1 request in 300 µs (queued 5.00 µs)
+  └ journal ?[31m of a disk: write (before its paren…  10.0 µs                       ▕
+once: write (another root)                                                              ▏
+stray: write (parent 0000000000000009 missing)          210 µs                                 ▕████
+       ???????????????SSSSQ  own 210 µs: unknown 168 µs, sleep 40.0 µs, runnable 2.00 µs
+own time by service
+osd.3  DDDDDDDDDDDDDDDDDRQE  own 300 µs: disk vda 260 µs (queued 20.0 µs), running 18.0 µs,
+                                         runnable 12.0 µs, elsewhere 10.0 µs
+osd.7  RRRRRRRRRRRRRRRLNODQ  own 350 µs: running 304 µs, lock 15.0 µs, network 15.0 µs,
+                                         other 9.00 µs, disk 4.00 µs, runnable 3.00 µs,
+                                         vda served 1 request in 3.00 µs,
+                                         vdb served 1 request in 300 µs (queued 5.00 µs)
+stray  ???????????????SSSSQ  own 210 µs: unknown 168 µs, sleep 40.0 µs, runnable 2.00 µs
 ";
 const OWN_NARROW: &str = "
 ";
-const OWN_JSON: &str = r#"{}"#;
+const OWN_JSON: &str = r#"{"sums":{"running":18000,"disk":260000,"runnable":12000,"elsewhere":10000},"disk":{"vda":{"requests":1,"queued":20000,"served":235000}},"bands":[{"kind":"elsewhere","start":0,"duration":5000},{"kind":"running","start":5000,"duration":13000},{"kind":"disk","start":18000,"duration":260000,"device":"vda"},{"kind":"runnable","start":278000,"duration":12000},{"kind":"running","start":290000,"duration":5000},{"kind":"elsewhere","start":295000,"duration":5000}]}"#;
 const JSON: &str = r#"
 {"type":"request","trace_id":"0000000000005eed","start":1795246371000000000,"duration":1200000,"spans":7,"errors":1,"events":10,"events_left_out":0,"completion":"ended","oddities":{"missing_parent":1,"other_root":1,"before_parent":1}}
 {"type":"span","trace_id":"0000000000005eed","id":"0000000000000001","step":0,"kind":"client","name":"write","service":"qemu","ipv4":"10.0.0.1","port":6800,"start":1795246371000000000,"duration":1000000,"self":200000}
