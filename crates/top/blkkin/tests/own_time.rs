@@ -210,7 +210,7 @@ fn own_times_are_sent() {
     let session = session();
     let store = Scratch::new("own-time-store");
     let mut command = blkkin(&store.0);
-    on_free_ports(&mut command).args(["--data", "store", "--log-format", "text"]);
+    on_free_ports(&mut command).args(["--data", "store"]);
     let server = Server::start(&mut command);
     let url = format!("http://{}/api/v2/spans", server.web);
     let sent = run(&mut spans(&["--to", &url], &session));
