@@ -4,7 +4,7 @@
 
 use super::tree::truncate_text;
 use crate::info::table::Theme;
-use crate::info::units::{duration, plural};
+use crate::info::units::duration;
 use blkkin_spans::{OwnKind, OwnTime, Request};
 use std::collections::BTreeMap;
 
@@ -41,8 +41,8 @@ pub(super) struct OwnLines {
 #[derive(Default)]
 struct Sums {
     kinds: [u64; OwnKind::ALL.len()],
-    /// Number of requests to each disk, and their nanoseconds: queued and served.
-    disks: BTreeMap<String, (u64, u64, u64)>,
+    /// Nanoseconds of the requests to each disk: queued and served.
+    disks: BTreeMap<String, (u64, u64)>,
 }
 
 impl OwnLines {
@@ -177,8 +177,7 @@ impl Sums {
         }
         for disk in &own.disks {
             let device = theme.clean(disk.device, DEVICE_MAX);
-            let (requests, queued, served) = self.disks.entry(device).or_default();
-            *requests = requests.saturating_add(disk.requests);
+            let (queued, served) = self.disks.entry(device).or_default();
             *queued = queued.saturating_add(disk.queued_ns);
             *served = served.saturating_add(disk.served_ns);
         }
@@ -235,7 +234,7 @@ impl Sums {
         let mut items = Vec::new();
         for (kind, ns) in self.largest_first() {
             let text = match only {
-                Some((device, (_, in_queue, _))) if kind == OwnKind::Disk => {
+                Some((device, (in_queue, _))) if kind == OwnKind::Disk => {
                     format!("disk {device} {}{}", time(ns), queued(*in_queue))
                 }
                 _ => format!("{} {}", kind.word(), time(ns)),
@@ -243,11 +242,9 @@ impl Sums {
             items.push((Some(kind), text));
         }
         if only.is_none() {
-            for (device, (requests, in_queue, served)) in &self.disks {
-                let requests = plural(*requests, "request");
+            for (device, (in_queue, served)) in &self.disks {
                 let served = time(*served);
-                let text = format!("{device} served {requests} in {served}{}", queued(*in_queue));
-                items.push((None, text));
+                items.push((None, format!("{device} served {served}{}", queued(*in_queue))));
             }
         }
         items

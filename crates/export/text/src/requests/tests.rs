@@ -375,8 +375,8 @@ qemu: write client                                     1.00 ms  own 200 µs  █
 └ osd.7: write error                                    350 µs                        ███████
   │    RRRRRRRRRRRRRRRLNODQ  own 350 µs: running 304 µs, lock 15.0 µs, network 15.0 µs,
   │                                      other 9.00 µs, disk 4.00 µs, runnable 3.00 µs,
-  │                                      vda served 1 request in 3.00 µs,
-  │                                      vdb served 1 request in 300 µs (queued 5.00 µs)
+  │                                      vda served 3.00 µs,
+  │                                      vdb served 300 µs (queued 5.00 µs)
   └ journal ?[31m of a disk: write (before its paren…  10.0 µs                       ▕
 once: write (another root)                                                              ▏
 stray: write (parent 0000000000000009 missing)          210 µs                                 ▕████
@@ -386,11 +386,42 @@ osd.3  DDDDDDDDDDDDDDDDDRQE  own 300 µs: disk vda 260 µs (queued 20.0 µs), ru
                                          runnable 12.0 µs, elsewhere 10.0 µs
 osd.7  RRRRRRRRRRRRRRRLNODQ  own 350 µs: running 304 µs, lock 15.0 µs, network 15.0 µs,
                                          other 9.00 µs, disk 4.00 µs, runnable 3.00 µs,
-                                         vda served 1 request in 3.00 µs,
-                                         vdb served 1 request in 300 µs (queued 5.00 µs)
+                                         vda served 3.00 µs,
+                                         vdb served 300 µs (queued 5.00 µs)
 stray  ???????????????SSSSQ  own 210 µs: unknown 168 µs, sleep 40.0 µs, runnable 2.00 µs
 ";
 const OWN_NARROW: &str = "
+0000000000005eed  qemu: write  2026-11-21 07:32:51.000000000
+  1.20 ms  7 spans  1 error  1 span whose parent is missing
+  1 more root  1 span before the parent (clocks?)
+qemu: write client                  1.00 ms  ############:
++ vlmcd: write server                800 us   :#########.
++ osd.3: write                       300 us   .###:
+|      own 300 us: disk vda 260 us (queued 20.0 us),
+|                  running 18.0 us, runnable 12.0 us,
+|                  elsewhere 10.0 us
+` osd.7: write error                 350 us        :###:
+  |    own 350 us: running 304 us, lock 15.0 us,
+  |                network 15.0 us, other 9.00 us,
+  |                disk 4.00 us, runnable 3.00 us,
+  |                vda served 3.00 us,
+  |                vdb served 300 us (queued 5.00 us)
+  ` journal ?[31m of a disk: wri..  10.0 us        .
+once: write (another root)                          |
+stray: write (parent 00000000000..   210 us              :##
+       own 210 us: unknown 168 us, sleep 40.0 us,
+                   runnable 2.00 us
+own time by service
+osd.3  own 300 us: disk vda 260 us (queued 20.0 us),
+                   running 18.0 us, runnable 12.0 us,
+                   elsewhere 10.0 us
+osd.7  own 350 us: running 304 us, lock 15.0 us,
+                   network 15.0 us, other 9.00 us,
+                   disk 4.00 us, runnable 3.00 us,
+                   vda served 3.00 us,
+                   vdb served 300 us (queued 5.00 us)
+stray  own 210 us: unknown 168 us, sleep 40.0 us,
+                   runnable 2.00 us
 ";
 const OWN_JSON: &str = r#"{"sums":{"running":18000,"disk":260000,"runnable":12000,"elsewhere":10000},"disk":{"vda":{"requests":1,"queued":20000,"served":235000}},"bands":[{"kind":"elsewhere","start":0,"duration":5000},{"kind":"running","start":5000,"duration":13000},{"kind":"disk","start":18000,"duration":260000,"device":"vda"},{"kind":"runnable","start":278000,"duration":12000},{"kind":"running","start":290000,"duration":5000},{"kind":"elsewhere","start":295000,"duration":5000}]}"#;
 const JSON: &str = r#"
