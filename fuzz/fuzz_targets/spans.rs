@@ -1,6 +1,6 @@
 //! Fuzzes the assembly of requests from any events in any order. Each event with a trace id and a
-//! span id is in exactly one request, unless the request exceeds its limit of spans. A step follows
-//! its parent. Memory stays within its limit, pictures stay within their width, and JSON is valid.
+//! span id is in exactly one request, unless the request exceeds its limit of spans, or it is an
+//! activity of an unknown span. A step follows its parent. Own times add up to the self time. Memory stays within its limit, pictures stay within their width, and JSON is valid.
 //!
 //! The first byte selects the limits and the width of pictures. Each event then has eleven bytes:
 //! time, trace, span, parent, and seven bytes for name, endpoint and content. The ids are small
@@ -8,7 +8,10 @@
 #![no_main]
 
 use blkkin_model::{Kind, ValueRef};
-use blkkin_spans::{Assembler, CompleteSpan, Limits, Oddity, ReportContent, Request, SpanReport};
+use blkkin_spans::{
+    Activity, Assembler, BANDS_MAX, CompleteSpan, Limits, Oddity, OwnKind, ReportContent, Request,
+    SpanReport,
+};
 use blkkin_text::requests::{Options, TreePrinter, json};
 use libfuzzer_sys::fuzz_target;
 use std::ops::ControlFlow;
@@ -44,6 +47,24 @@ fn text(byte: u8) -> &'static str {
     TEXTS[usize::from(byte % 16)]
 }
 
+/// Returns an activity of one of the three kinds, on one of three threads or an unknown one.
+fn activity(choice: u8, detail: u8, thread: u8, one: u8, two: u8) -> Activity<'static> {
+    let (first, second) = (number(one), number(two));
+    let thread = (thread % 4 > 0).then_some(u32::from(thread % 4));
+    match choice % 4 {
+        0 => Activity::Run { start_ns: first, duration_ns: second, thread },
+        1 => Activity::Disk { device: text(detail), queued_ns: first, served_ns: second },
+        _ => Activity::Wait {
+            reason: OwnKind::ALL[usize::from(choice / 4) % OwnKind::ALL.len()],
+            call: text(detail),
+            blocked_ns: first,
+            runnable_ns: second,
+            waker: detail.into(),
+            thread,
+        },
+    }
+}
+
 fuzz_target!(|bytes: &[u8]| {
     let Some((choice, events)) = bytes.split_first() else { return };
     let limits = Limits {
@@ -54,8 +75,15 @@ fuzz_target!(|bytes: &[u8]| {
         ..Limits::default()
     };
     let width = 20 + usize::from(choice >> 4) * 8;
-    let (color, ascii, annotations) = (false, false, true);
-    let options = Options { color, ascii, width, annotations, utc: true, absolute: true };
+    let options = Options {
+        color: false,
+        ascii: false,
+        width,
+        annotations: true,
+        kernel: true,
+        utc: true,
+        absolute: true,
+    };
     let mut printer = TreePrinter::new(options);
     let mut seen = 0;
     let mut sink = |request: &Request<'_>| {
@@ -68,6 +96,12 @@ fuzz_target!(|bytes: &[u8]| {
                 None => assert_eq!(step.depth, 0),
             }
             assert!(step.self_ns <= step.span.duration_ns);
+            if let Some(own) = &step.own {
+                assert_eq!(Some(own.total_ns()), step.self_ns);
+                assert!(own.bands.len() <= BANDS_MAX);
+                assert!(own.bands.windows(2).all(|pair| pair[0].end_ns() <= pair[1].start_ns));
+            }
+            step.with_own_tags(|span| assert!(span.tags.is_sorted_by_key(|tag| tag.key)));
             assert!(step.span.annotations.is_sorted());
             assert!(step.span.parent_id != Some(step.span.id));
             assert_eq!(step.moved_ns.is_some(), step.has_oddity(Oddity::Moved));
@@ -94,6 +128,7 @@ fuzz_target!(|bytes: &[u8]| {
             0..3 => ReportContent::Event(text(one)),
             3 => ReportContent::KeyValue(text(one), ValueRef::Str(text(two))),
             4 => ReportContent::KeyValue(text(one), ValueRef::Int(two.into())),
+            5 if kind >= 32 => ReportContent::Activity(activity(name, service, ip, one, two)),
             5 => ReportContent::WideTraceId,
             6 if two % 4 == 0 => ReportContent::Undated(Kind::Server),
             _ => ReportContent::Span(CompleteSpan {
@@ -129,6 +164,6 @@ fuzz_target!(|bytes: &[u8]| {
     assert!(assembler.finish(&mut sink).is_continue());
     assert_eq!((assembler.bytes(), assembler.open()), (0, 0));
     if limits.spans_of_request == 1000 {
-        assert_eq!(seen, parts);
+        assert_eq!(seen + assembler.counts().unmatched, parts);
     }
 });

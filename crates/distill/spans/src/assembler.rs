@@ -78,6 +78,8 @@ pub struct Counts {
     pub cut: u64,
     /// Events dropped because their request exceeded a limit, or because an id was 0.
     pub left_out: u64,
+    /// Activities of spans that no other event reports. They make neither a span nor a request.
+    pub unmatched: u64,
 }
 
 /// Consumer to which an [`Assembler`] passes each emitted request.
@@ -183,6 +185,13 @@ impl Assembler {
         let before = (request.bytes(), request.reporters.len());
         if is_wide {
             request.add_wide(report.trace_id_high);
+        } else if let ReportContent::Activity(activity) = &report.content {
+            if before.0 > limits.bytes_of_request {
+                request.activities_left_out += 1;
+                self.counts.left_out += 1;
+            } else {
+                request.add_activity(report, activity, &mut self.interner);
+            }
         } else if before.0 > limits.bytes_of_request
             || !request.add(report, &mut self.interner, limits.spans_of_request)
         {
@@ -316,12 +325,13 @@ impl Assembler {
         self.spans -= request.reporters.len();
         self.open.remove(&request.low);
         let mut flow = ControlFlow::Continue(());
+        self.scratch.matched = 0;
         if !request.reports.is_empty() || request.left_out > 0 {
             self.recent.add(request.low);
             let is = |flag: bool| u64::from(flag);
             self.counts.evicted += is(completion == Completion::Evicted);
             self.counts.late += is(request.is_late);
-            self.counts.cut += is(request.left_out > 0);
+            self.counts.cut += is(request.left_out > 0 || request.activities_left_out > 0);
             let counts = &mut self.counts;
             let mut counted = |request: &Request<'_>| {
                 counts.requests += 1;
@@ -336,6 +346,7 @@ impl Assembler {
             };
             flow = builder.build(&mut self.scratch, &mut counted);
         }
+        self.counts.unmatched += request.activities.len() as u64 - self.scratch.matched;
         if self.free.len() < FREE_MAX {
             request.clear();
             self.requests[slot as usize] = request;

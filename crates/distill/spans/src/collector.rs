@@ -49,6 +49,11 @@ impl<S: Sink> Collector<S> {
     pub fn unrelated_events(&self) -> u64 {
         self.extractor.others()
     }
+
+    /// Returns the number of disk requests that no span caused, such as writeback.
+    pub fn unattributed_events(&self) -> u64 {
+        self.extractor.unattributed()
+    }
 }
 
 impl<S: Sink> Consumer for Collector<S> {

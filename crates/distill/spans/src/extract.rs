@@ -1,13 +1,15 @@
 //! Extraction of span reports from events. The layout of an event class is determined once; then a
 //! visitor puts the values of an event's fields into slots.
 
+use crate::activity_fields::{self, ActivityFields, ActivitySlot, ActivityVisitor};
 use crate::field_values::{
     DURATION, EVENT, FLAGS, FieldValues, FieldVisitor, IGNORED, IP, KEY, KIND, NAMES, PARENT,
     PROCNAME, PROGRAM_FIELD, SERVICE, SPAN_ID, SPAN_NAME, START, Slot, TRACE_ID, TRACE_ID_HIGH,
     TRACE_NAME, VALUE, Value,
 };
+use crate::own_time::OwnKind;
 use crate::refusal::{Example, Reason, Refusals};
-use crate::report::{CompleteSpan, ReportContent, SpanReport};
+use crate::report::{Activity, CompleteSpan, ReportContent, SpanReport};
 use blkkin_ctf::clock::TimeScale;
 use blkkin_ctf::decode::Node;
 use blkkin_ctf::schema::{EnvValue, EventClass, FieldClass, Scope};
@@ -21,8 +23,10 @@ pub struct Extractor {
     /// Event shapes of each trace, indexed by the reader's trace number.
     traces: Vec<Option<TraceShapes>>,
     fields: FieldValues,
+    activity_fields: ActivityFields,
     refusals: Refusals,
     unrelated_events: u64,
+    unattributed_events: u64,
 }
 
 /// Shapes of one trace's event classes, determined at its first event.
@@ -30,6 +34,8 @@ pub struct Extractor {
 struct TraceShapes {
     /// Slot in [`FieldValues`] of each field, by node id of the decoder.
     slots: Vec<Slot>,
+    /// Slot in [`ActivityFields`] of each field, by node id of the decoder.
+    activity_slots: Vec<ActivitySlot>,
     /// Event shapes, indexed by stream class and event class.
     classes: Vec<Vec<EventShape>>,
     /// Time scale of each stream class's clock; `None` without a clock.
@@ -59,6 +65,15 @@ enum EventShape {
         name: String,
         has_service: bool,
     },
+    Activity(ActivityShape),
+}
+
+/// Kind of activity that an event class reports.
+#[derive(Clone, Copy, Debug)]
+enum ActivityShape {
+    Run,
+    Wait,
+    Disk,
 }
 
 /// Number of fields that the tracing layer puts first in a span of the `tracing` crate. The fields
@@ -93,6 +108,9 @@ impl Extractor {
         if matches!(shape, EventShape::Other) {
             self.unrelated_events += 1;
             return None;
+        }
+        if let EventShape::Activity(shape) = *shape {
+            return self.read_activity(event, shape, take);
         }
         let own_fields = match shape {
             EventShape::TracingSpan { .. } => TRACING_SPAN,
@@ -130,6 +148,36 @@ impl Extractor {
         }
     }
 
+    /// Reads an event of one of the three kinds of activity. An event with a disk request of no
+    /// span is counted.
+    fn read_activity<R>(
+        &mut self,
+        event: &mut Event<'_>,
+        shape: ActivityShape,
+        take: impl FnOnce(&SpanReport<'_>) -> R,
+    ) -> Option<R> {
+        let trace = event.trace();
+        let shapes = self.traces[trace.id].as_ref()?;
+        self.activity_fields.clear();
+        let (fields, slots) = (&mut self.activity_fields, &shapes.activity_slots[..]);
+        if !event.visit(&mut ActivityVisitor { fields, slots }) {
+            // The reader reports the damaged event.
+            return None;
+        }
+        let scale = shapes.scales.get(event.stream().class).copied().flatten();
+        match activity(shape, &self.activity_fields, event.time(), scale, trace.id as u32) {
+            Ok(report) => Some(take(&report)),
+            Err(None) => {
+                self.unattributed_events += 1;
+                None
+            }
+            Err(Some(reason)) => {
+                self.refuse(reason, event);
+                None
+            }
+        }
+    }
+
     /// Returns the statistics of malformed events.
     pub fn refusals(&self) -> &Refusals {
         &self.refusals
@@ -138,6 +186,11 @@ impl Extractor {
     /// Returns the number of events unrelated to spans.
     pub fn others(&self) -> u64 {
         self.unrelated_events
+    }
+
+    /// Returns the number of disk requests that no span caused, such as writeback.
+    pub fn unattributed(&self) -> u64 {
+        self.unattributed_events
     }
 
     #[cold]
@@ -174,6 +227,10 @@ impl TraceShapes {
         };
         TraceShapes {
             slots: nodes.iter().map(slot).collect(),
+            activity_slots: nodes
+                .iter()
+                .map(|node| activity_fields::slot(node, is_member(node)))
+                .collect(),
             classes: classes.map(|class| class.events.iter().map(shape).collect()).collect(),
             scales: (0..schema.streams.len()).map(|class| trace.scale(class)).collect(),
             program,
@@ -197,6 +254,9 @@ fn shape(class: &EventClass) -> EventShape {
         "zipkin:keyval" | "zipkin:keyval_string" | "zipkin:keyval_integer" => EventShape::KeyValue,
         "blkkin:span" => EventShape::Span,
         "blkkin:wide_trace_id" => EventShape::WideTraceId,
+        "blkkin:run" => EventShape::Activity(ActivityShape::Run),
+        "request:wait" => EventShape::Activity(ActivityShape::Wait),
+        "request:disk" => EventShape::Activity(ActivityShape::Disk),
         _ if target == "zipkin" => EventShape::Unknown,
         _ if begins_with(TRACING_SPAN) => {
             let has_service = has_service(class, TRACING_SPAN);
@@ -229,6 +289,84 @@ fn has_service(class: &EventClass, behind: usize) -> bool {
             ("ip", FieldClass::String(_))
         ]
     )
+}
+
+/// Converts start and duration of a span, or of a thread's work for it, from clock cycles to
+/// nanoseconds. The event was recorded at its end.
+fn span_times(
+    scale: Option<TimeScale>,
+    start: u64,
+    duration: u64,
+    event_time: i64,
+) -> Result<(u64, u64), Option<Reason>> {
+    let scale = scale.ok_or(Some(Reason::NoTime))?;
+    let out_of_range = Some(Reason::TimeOutOfRange);
+    let end = start.checked_add(duration).ok_or(out_of_range)?;
+    let (start, end) = (scale.ns(start), scale.ns(end));
+    if end > event_time.saturating_add(TOLERANCE_NS) {
+        return Err(Some(Reason::EndsLater));
+    }
+    let start_ns = u64::try_from(start).map_err(|_| out_of_range)?;
+    Ok((start_ns, end.abs_diff(start)))
+}
+
+/// Builds the report of an activity. Returns `Err(Some(reason))` for a malformed event, and
+/// `Err(None)` for a disk request of no span.
+fn activity(
+    shape: ActivityShape,
+    fields: &ActivityFields,
+    time: Option<i64>,
+    scale: Option<TimeScale>,
+    source: u32,
+) -> Result<SpanReport<'_>, Option<Reason>> {
+    use activity_fields as slot;
+    let time = time.ok_or(Some(Reason::NoTime))?;
+    let time_ns = u64::try_from(time).map_err(|_| Some(Reason::TimeOutOfRange))?;
+    if matches!(shape, ActivityShape::Disk) && fields.has_no_ids() {
+        return Err(None);
+    }
+    let (trace_id, trace_id_high, span_id) = fields.ids()?;
+    let thread = fields.thread();
+    let content = match shape {
+        ActivityShape::Run => {
+            let (start, duration) = (fields.number(slot::START)?, fields.number(slot::DURATION)?);
+            let (start_ns, duration_ns) = span_times(scale, start, duration, time)?;
+            Activity::Run { start_ns, duration_ns, thread }
+        }
+        ActivityShape::Wait => {
+            // A thread outside of a system call has the number -1.
+            let is_in_call = fields.number_or(slot::CALL, u64::MAX)?.cast_signed() >= 0;
+            Activity::Wait {
+                reason: OwnKind::of_reason(fields.number(slot::REASON)?),
+                call: if is_in_call { fields.label() } else { "" },
+                blocked_ns: fields.number(slot::BLOCKED)?,
+                runnable_ns: fields.number(slot::RUNNABLE)?,
+                waker: u32::try_from(fields.number_or(slot::WAKER, 0)?).unwrap_or(0),
+                thread,
+            }
+        }
+        ActivityShape::Disk => {
+            fields.number(slot::DEVICE)?;
+            Activity::Disk {
+                device: fields.label(),
+                queued_ns: fields.number(slot::QUEUED)?,
+                served_ns: fields.number(slot::SERVED)?,
+            }
+        }
+    };
+    Ok(SpanReport {
+        trace_id,
+        trace_id_high,
+        span_id,
+        parent_id: 0,
+        name: "",
+        service: "",
+        ip: "",
+        port: 0,
+        time_ns,
+        source,
+        content: ReportContent::Activity(content),
+    })
 }
 
 /// Builder of a report from the collected field values of one event.
@@ -266,7 +404,7 @@ impl<'r> ReportBuilder<'r> {
             content: ReportContent::WideTraceId,
         };
         match shape {
-            EventShape::Other => Err(None),
+            EventShape::Other | EventShape::Activity(_) => Err(None),
             EventShape::Unknown => Err(Some(Reason::Unknown)),
             EventShape::Timestamp => {
                 self.annotation(&mut report)?;
@@ -378,16 +516,7 @@ impl<'r> ReportBuilder<'r> {
     /// Returns start and duration of a span in nanoseconds, converted from clock cycles.
     fn times(&self, event_time: i64) -> Result<(u64, u64), Option<Reason>> {
         let scale = self.shapes.scales.get(self.stream).copied().flatten();
-        let scale = scale.ok_or(Some(Reason::NoTime))?;
-        let start = self.fields.number(START)?;
-        let out_of_range = Some(Reason::TimeOutOfRange);
-        let end = start.checked_add(self.fields.number(DURATION)?).ok_or(out_of_range)?;
-        let (start, end) = (scale.ns(start), scale.ns(end));
-        if end > event_time.saturating_add(TOLERANCE_NS) {
-            return Err(Some(Reason::EndsLater));
-        }
-        let start_ns = u64::try_from(start).map_err(|_| out_of_range)?;
-        Ok((start_ns, end.abs_diff(start)))
+        span_times(scale, self.fields.number(START)?, self.fields.number(DURATION)?, event_time)
     }
 
     /// Returns the name of the traced program. If the name is unknown, returns the first component

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// Number of a string in an [`Interner`] or, with the upper bit set, of a string stored in one
 /// request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Symbol(pub(crate) u32);
 
 /// Bit that marks strings of one request.

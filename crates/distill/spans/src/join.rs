@@ -7,7 +7,7 @@
 
 use crate::interner::Symbol;
 use crate::losses::Losses;
-use crate::open_request::{Body, Report, Reporter};
+use crate::open_request::{Body, Report, Reporter, StoredActivity};
 use crate::request::{Oddity, bit};
 use crate::resolver::Resolver;
 use blkkin_model::Kind;
@@ -26,6 +26,10 @@ pub(crate) struct Scratch {
     pub(crate) duplicates: u64,
     /// Complete spans dropped because too many had the same id.
     pub(crate) left_out: u64,
+    /// Activities of the drafts' spans, without duplicates.
+    pub(crate) activities: Vec<StoredActivity>,
+    /// Number of activities of known spans, in all requests that one open request became.
+    pub(crate) matched: u64,
 }
 
 /// A span under construction.
@@ -55,7 +59,7 @@ pub(crate) struct Draft {
     last: u64,
     /// Reader's id of the trace with the draft's earliest report, for the lookup of that trace's
     /// losses.
-    source: u32,
+    pub(crate) source: u32,
 }
 
 /// Address of a service; unknown parts are `None`, or 0 for the port.
@@ -80,7 +84,7 @@ impl Scratch {
     /// Sorts and deduplicates `order`, builds `drafts` from its reports, and assigns the reports to
     /// drafts. Address annotations and dropped complete spans are not assigned.
     pub(crate) fn join(&mut self, resolver: Resolver<'_>) {
-        let Scratch { order, drafts, assigned, duplicates, left_out } = self;
+        let Scratch { order, drafts, assigned, duplicates, left_out, .. } = self;
         *left_out = 0;
         drafts.clear();
         assigned.clear();
@@ -107,6 +111,41 @@ impl Scratch {
         }
         // A stable sort by draft keeps the order of each draft's reports.
         assigned.sort_by_key(|(draft, _)| *draft);
+    }
+}
+
+impl Scratch {
+    /// Sets `activities` to those of the drafts' spans among the given ones, sorted by span and
+    /// without duplicates. Counts them and their duplicates. Returns their number with duplicates.
+    pub(crate) fn match_activities(
+        &mut self,
+        activities: impl Iterator<Item = StoredActivity>,
+        resolver: Resolver<'_>,
+    ) -> u64 {
+        self.activities.clear();
+        self.activities.extend(activities);
+        if self.activities.is_empty() {
+            return 0;
+        }
+        // Drafts are sorted by id.
+        let drafts = &self.drafts;
+        self.activities.retain(|activity| {
+            drafts.binary_search_by_key(&activity.span, |draft| draft.id).is_ok()
+        });
+        let count = self.activities.len();
+        let compare = |a: &StoredActivity, b: &StoredActivity| {
+            let key = |activity: &StoredActivity| StoredActivity {
+                detail: Symbol::NONE,
+                source: 0,
+                ..*activity
+            };
+            key(a).cmp(&key(b)).then_with(|| resolver.get(a.detail).cmp(resolver.get(b.detail)))
+        };
+        self.activities.sort_unstable_by(|a, b| compare(a, b).then(a.source.cmp(&b.source)));
+        self.activities.dedup_by(|a, b| compare(a, b) == Ordering::Equal);
+        self.duplicates += (count - self.activities.len()) as u64;
+        self.matched += count as u64;
+        count as u64
     }
 }
 

@@ -23,6 +23,11 @@ impl Losses {
         self.0.get(&source).is_some_and(|(_, last)| *last >= time)
     }
 
+    /// Returns true if the source may have lost events between two times.
+    pub(crate) fn has_loss_between(&self, source: u32, from: u64, to: u64) -> bool {
+        self.has_loss_since(source, from) && self.has_loss_until(source, to)
+    }
+
     /// Returns true if the source may have lost events at or before `time`.
     pub(crate) fn has_loss_until(&self, source: u32, time: u64) -> bool {
         self.0.get(&source).is_some_and(|(first, _)| *first <= time)

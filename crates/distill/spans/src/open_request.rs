@@ -4,7 +4,8 @@
 //! [`Report`]s. Strings are interned symbols, or stored in the request itself.
 
 use crate::interner::{Interner, REQUEST_LOCAL, Symbol};
-use crate::report::{CompleteSpan, ReportContent, SpanReport};
+use crate::own_time::OwnKind;
+use crate::report::{Activity, CompleteSpan, ReportContent, SpanReport};
 use blkkin_model::{Kind, ValueRef};
 use std::collections::{HashMap, HashSet};
 use std::mem::size_of;
@@ -49,6 +50,39 @@ impl Body {
     }
 }
 
+/// Activity of a thread or a disk for a span, in compact form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct StoredActivity {
+    pub(crate) span: u64,
+    /// Upper half of the trace id; 0 if unknown.
+    pub(crate) high: u64,
+    pub(crate) kind: ActivityKind,
+    /// End of the activity, in nanoseconds since 1970.
+    pub(crate) end: u64,
+    /// First part of the activity in nanoseconds: the whole run, the blocked part of a wait, or the
+    /// queued part of a disk request.
+    pub(crate) first: u64,
+    /// Second part of the activity in nanoseconds: the runnable part of a wait, or the served part
+    /// of a disk request.
+    pub(crate) second: u64,
+    /// Id of the thread that ran or waited; `None` if unknown.
+    pub(crate) thread: Option<u32>,
+    /// Id of the thread that ended the wait; 0 if unknown.
+    pub(crate) waker: u32,
+    /// Name of the system call or of the device.
+    pub(crate) detail: Symbol,
+    /// The reader's id of the trace that contains the event.
+    pub(crate) source: u32,
+}
+
+/// Kind of a [`StoredActivity`]; a wait with its reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum ActivityKind {
+    Run,
+    Wait(OwnKind),
+    Disk,
+}
+
 /// Value of a tag; a text is stored as a symbol.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum TagValue {
@@ -67,6 +101,8 @@ pub(crate) struct OpenRequest {
     pub(crate) wide: Vec<u64>,
     pub(crate) reporters: Vec<Reporter>,
     pub(crate) reports: Vec<Report>,
+    /// Activities; they do not make a span known.
+    pub(crate) activities: Vec<StoredActivity>,
     /// Index of each reporter in `reporters`, built when there are more than [`FEW_REPORTERS`].
     numbers: HashMap<Reporter, u32>,
     texts: String,
@@ -74,6 +110,8 @@ pub(crate) struct OpenRequest {
     ends: Vec<u32>,
     /// Events dropped because of a limit.
     pub(crate) left_out: u64,
+    /// Activities dropped because of a limit.
+    pub(crate) activities_left_out: u64,
     /// Set if a request with the same lower half was among the recently emitted ones at opening.
     pub(crate) is_late: bool,
     /// Time of the last event, by the caller's clock.
@@ -105,6 +143,7 @@ impl OpenRequest {
     pub(crate) fn bytes(&self) -> usize {
         SIZE + self.reporters.capacity() * size_of::<Reporter>()
             + self.reports.capacity() * size_of::<Report>()
+            + self.activities.capacity() * size_of::<StoredActivity>()
             + self.numbers.len() * NUMBER_SIZE
             + self.texts.capacity()
             + self.ends.capacity() * 4
@@ -130,10 +169,11 @@ impl OpenRequest {
         self.wide.clear();
         self.reporters.clear();
         self.reports.clear();
+        self.activities.clear();
         self.numbers.clear();
         self.texts.clear();
         self.ends.clear();
-        (self.left_out, self.is_late) = (0, false);
+        (self.left_out, self.activities_left_out, self.is_late) = (0, 0, false);
     }
 
     /// Stores an upper half of the trace id, from a `blkkin:wide_trace_id` event. Ignores 0, and
@@ -184,10 +224,50 @@ impl OpenRequest {
                 Body::Span { start: start_ns, duration: duration_ns, target, kind, debug }
             }
             ReportContent::Undated(kind) => Body::Undated(kind),
-            ReportContent::WideTraceId => return true,
+            ReportContent::WideTraceId | ReportContent::Activity(_) => return true,
         };
         self.reports.push(Report { time, reporter, source, body });
         true
+    }
+
+    /// Stores an activity.
+    pub(crate) fn add_activity(
+        &mut self,
+        report: &SpanReport<'_>,
+        activity: &Activity<'_>,
+        interner: &mut Interner,
+    ) {
+        let mut stored = StoredActivity {
+            span: report.span_id,
+            high: report.trace_id_high,
+            kind: ActivityKind::Run,
+            end: report.time_ns,
+            first: 0,
+            second: 0,
+            thread: None,
+            waker: 0,
+            detail: Symbol::NONE,
+            source: report.source,
+        };
+        match *activity {
+            Activity::Run { start_ns, duration_ns, thread } => {
+                stored.end = start_ns.saturating_add(duration_ns);
+                stored.first = stored.end - start_ns;
+                stored.thread = thread;
+            }
+            Activity::Wait { reason, call, blocked_ns, runnable_ns, waker, thread } => {
+                stored.kind = ActivityKind::Wait(reason);
+                (stored.first, stored.second) = (blocked_ns, runnable_ns);
+                (stored.thread, stored.waker) = (thread, waker);
+                stored.detail = self.symbol(interner, call);
+            }
+            Activity::Disk { device, queued_ns, served_ns } => {
+                stored.kind = ActivityKind::Disk;
+                (stored.first, stored.second) = (queued_ns, served_ns);
+                stored.detail = self.symbol(interner, device);
+            }
+        }
+        self.activities.push(stored);
     }
 
     #[inline]

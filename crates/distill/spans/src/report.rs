@@ -1,5 +1,6 @@
 //! The report of one event about a span, borrowed from the event.
 
+use crate::own_time::OwnKind;
 use blkkin_model::{Kind, ValueRef};
 
 /// Report of one event about one span. Empty strings mean unknown.
@@ -31,7 +32,7 @@ pub struct SpanReport<'a> {
     pub content: ReportContent<'a>,
 }
 
-/// Content of a report: annotation, tag, complete span, or upper half of the trace id.
+/// Content of a report: annotation, tag, complete span, upper half of the trace id, or activity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ReportContent<'a> {
     /// An annotation: something that happened in the span.
@@ -44,6 +45,48 @@ pub enum ReportContent<'a> {
     Undated(Kind),
     /// The upper half of the trace id, in [`SpanReport::trace_id_high`].
     WideTraceId,
+    /// What a thread or a disk did for the span; does not make a span known.
+    Activity(Activity<'a>),
+}
+
+/// A period in which a thread worked or waited for a span, or a disk served it. Times may be
+/// absurd; they are limited to the span.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Activity<'a> {
+    /// A thread showed the span as its current span.
+    Run {
+        /// Start of the period, in nanoseconds since 1970.
+        start_ns: u64,
+        /// Length of the period, in nanoseconds.
+        duration_ns: u64,
+        /// Id of the thread; `None` if unknown.
+        thread: Option<u32>,
+    },
+    /// A thread that showed the span did not run. [`SpanReport::time_ns`] is the moment at which it
+    /// ran again.
+    Wait {
+        /// What the thread was blocked by.
+        reason: OwnKind,
+        /// Name of the system call in which the thread waited; empty if unknown.
+        call: &'a str,
+        /// Nanoseconds until the thread was woken.
+        blocked_ns: u64,
+        /// Nanoseconds from then until the thread ran again.
+        runnable_ns: u64,
+        /// Id of the thread that released the lock; 0 if unknown.
+        waker: u32,
+        /// Id of the thread that waited; `None` if unknown.
+        thread: Option<u32>,
+    },
+    /// A disk served a request of the span. [`SpanReport::time_ns`] is the completion.
+    Disk {
+        /// Name of the device.
+        device: &'a str,
+        /// Nanoseconds until the request was issued to the device.
+        queued_ns: u64,
+        /// Nanoseconds from then until the completion.
+        served_ns: u64,
+    },
 }
 
 /// A complete span, reported by its own event.

@@ -1,5 +1,6 @@
 //! An assembled request: its spans as a tree, and its anomalies.
 
+use crate::own_time::OwnTime;
 use blkkin_model::{SpanId, SpanRef, TraceId};
 
 /// A request, borrowed from the assembler.
@@ -32,6 +33,9 @@ pub struct Step<'a> {
     /// Time of the span in which no child of known duration was running, in nanoseconds; `None` if
     /// the span's duration is unknown.
     pub self_ns: Option<u64>,
+    /// What the self time was spent on; `None` if no event reports it, or if the span has no start
+    /// or no duration.
+    pub own: Option<Box<OwnTime<'a>>>,
     /// Time by which the skew correction shifted the span, in nanoseconds; `None` if not shifted.
     pub moved_ns: Option<i64>,
     /// Bitmap of the span's anomalies: a bit for each [`Oddity`].
@@ -143,7 +147,7 @@ impl Oddities {
 
 impl<'a> Step<'a> {
     pub(crate) fn new(span: SpanRef<'a>, odd: u32) -> Step<'a> {
-        Step { span, parent: None, depth: 0, self_ns: None, moved_ns: None, odd }
+        Step { span, parent: None, depth: 0, self_ns: None, own: None, moved_ns: None, odd }
     }
 
     /// Returns true if the span has this anomaly.

@@ -5,6 +5,9 @@
 //! 12 1/2<1 osd:write key=value        a string; `key=#4096` is an integer
 //! 30 1/2<1 osd:write @client 12+18    a complete span, reported at its end
 //! 31 1/2 wide 7                       the upper half of a trace id
+//! 30 1/2 run 20 t5                    thread 5 ran for 20 ns, until 30 ns; `t5` may be absent
+//! 30 1/2 wait disk 9+1 t5 w6 read     it waited for 9 ns, was runnable for 1 ns; thread 6 woke it
+//! 30 1/2 disk vda 2+7                 a disk's request was queued for 2 ns and served for 7 ns
 //! ```
 //! `~ADDRESS` or `~ADDRESS/PORT` may follow the name, and `^` with the upper half may follow the
 //! trace id. `undated` stands for a complete span without start and duration. [`TreeText`] formats
@@ -15,12 +18,13 @@ mod hostile;
 mod join;
 mod losses;
 mod order;
+mod own_time;
 mod skew;
 mod trees;
 
 use crate::{
-    Assembler, CompleteSpan, Completion, Limits, Oddity, ReportContent, Request, Sink, SpanReport,
-    Step,
+    Activity, Assembler, CompleteSpan, Completion, Detail, Limits, Oddity, OwnKind, ReportContent,
+    Request, Sink, SpanReport, Step,
 };
 use blkkin_model::{Kind, ValueRef};
 use std::fmt::Write;
@@ -103,7 +107,53 @@ fn draw_step(out: &mut String, step: &Step<'_>) {
     if let Some(moved) = step.moved_ns {
         let _ = write!(out, " {moved:+}");
     }
+    draw_own_time(out, step);
     out.push('\n');
+}
+
+/// Formats bands as `[KIND START+DURATION DETAIL, ...]`, and disks as `{DEVICE QUEUED+SERVED}`.
+fn draw_own_time(out: &mut String, step: &Step<'_>) {
+    let Some(own) = &step.own else { return };
+    assert_eq!(Some(own.total_ns()), step.self_ns);
+    let bands = own.bands.iter().map(|band| {
+        let mut text = format!("{} {}+{}", band.kind.word(), band.start_ns, band.duration_ns);
+        let _ = match band.detail {
+            Detail::None => Ok(()),
+            Detail::Device(name) | Detail::Call(name) => write!(text, " {name}"),
+            Detail::Waker(thread) => write!(text, " {thread}"),
+        };
+        text
+    });
+    let _ = write!(out, " [{}]", bands.collect::<Vec<_>>().join(", "));
+    for disk in &own.disks {
+        let _ = write!(out, " {{{} {}+{}}}", disk.device, disk.queued_ns, disk.served_ns);
+    }
+}
+
+/// Parses the words of an activity.
+fn activity<'l>(kind: &str, mut words: impl Iterator<Item = &'l str>, time: u64) -> Activity<'l> {
+    let number = |text: &str| text.parse::<u64>().expect("a number");
+    let of = words.next().expect("a duration, a reason or a device");
+    if kind == "run" {
+        let duration_ns = number(of);
+        let thread = words.next().and_then(|word| word.strip_prefix('t')?.parse().ok());
+        return Activity::Run { start_ns: time - duration_ns, duration_ns, thread };
+    }
+    let parts = words.next().and_then(|word| word.split_once('+')).expect("two durations");
+    let (first, second) = (number(parts.0), number(parts.1));
+    if kind == "disk" {
+        return Activity::Disk { device: of, queued_ns: first, served_ns: second };
+    }
+    let reason = OwnKind::ALL.into_iter().find(|kind| kind.word() == of).expect("a reason");
+    let (mut thread, mut waker, mut call) = (None, 0, "");
+    for word in words {
+        match (word.strip_prefix('t'), word.strip_prefix('w').map(str::parse)) {
+            (Some(number), _) => thread = number.parse().ok(),
+            (_, Some(Ok(number))) => waker = number,
+            _ => call = word,
+        }
+    }
+    Activity::Wait { reason, call, blocked_ns: first, runnable_ns: second, waker, thread }
 }
 
 /// Parses a line into a report.
@@ -131,6 +181,10 @@ fn report(line: &str) -> SpanReport<'_> {
     let mut word = words.next().expect("something");
     if word == "wide" {
         report.trace_id_high = number(words.next().expect("a number"));
+        return report;
+    }
+    if matches!(word, "run" | "wait" | "disk") {
+        report.content = ReportContent::Activity(activity(word, words, report.time_ns));
         return report;
     }
     (report.service, report.name) = word.split_once(':').expect("SERVICE:NAME");

@@ -4,7 +4,8 @@
 use crate::interner::Symbol;
 use crate::join::{Address, Draft, Scratch};
 use crate::losses::Losses;
-use crate::open_request::Body;
+use crate::open_request::{Body, StoredActivity};
+use crate::own_time;
 use crate::parents::{self, Children};
 use crate::request::{Completion, END, LOST, Oddities, Oddity, Request, START, Step, bit};
 use crate::resolver::Resolver;
@@ -44,7 +45,10 @@ impl RequestBuilder<'_> {
         }
         highs.sort_unstable();
         highs.dedup();
-        let mut build = |high: u64, order: &mut dyn Iterator<Item = u32>, ambiguous| {
+        let mut build = |high: u64,
+                         order: &mut dyn Iterator<Item = u32>,
+                         activities: &mut dyn Iterator<Item = StoredActivity>,
+                         ambiguous| {
             scratch.order.clear();
             scratch.order.extend(order);
             let Some(id) = TraceId::from_number(u128::from(high) << 64 | u128::from(request.low))
@@ -57,21 +61,24 @@ impl RequestBuilder<'_> {
             let events = scratch.order.len() as u64;
             scratch.join(self.resolver);
             scratch.drafts.iter_mut().for_each(|draft| draft.mark_lost(self.losses));
+            let events = events + scratch.match_activities(activities, self.resolver);
             let builder = TreeBuilder {
                 resolver: self.resolver,
                 completion: self.completion,
                 correct_skew: self.correct_skew,
+                losses: self.losses,
                 scratch,
                 ambiguous,
             };
             builder.request(id, events, emit)
         };
         if highs.len() < 2 {
-            return build(
-                highs.first().copied().unwrap_or(0),
-                &mut reports.clone(),
-                &HashSet::new(),
-            );
+            let high = highs.first().copied().unwrap_or(0);
+            let is_of = |activity: &StoredActivity| {
+                activity.high == 0 || high == 0 || activity.high == high
+            };
+            let mut activities = request.activities.iter().copied().filter(is_of);
+            return build(high, &mut reports.clone(), &mut activities, &HashSet::new());
         }
         // Upper half of the trace id of each span with at least one event that contains it.
         let mut known: HashMap<u64, u64> = HashMap::new();
@@ -89,7 +96,12 @@ impl RequestBuilder<'_> {
                 let own = (reporter.high != 0).then_some(reporter.high);
                 own.or_else(|| known.get(&reporter.span).copied()).unwrap_or(highs[0]) == *high
             };
-            build(*high, &mut reports.clone().filter(is_of), &ambiguous)?;
+            let of_activity = |activity: &StoredActivity| {
+                let own = (activity.high != 0).then_some(activity.high);
+                own.or_else(|| known.get(&activity.span).copied()).unwrap_or(highs[0]) == *high
+            };
+            let mut activities = request.activities.iter().copied().filter(of_activity);
+            build(*high, &mut reports.clone().filter(is_of), &mut activities, &ambiguous)?;
         }
         ControlFlow::Continue(())
     }
@@ -99,6 +111,7 @@ struct TreeBuilder<'b> {
     resolver: Resolver<'b>,
     completion: Completion,
     correct_skew: bool,
+    losses: &'b Losses,
     scratch: &'b Scratch,
     /// Span ids that may belong to another request with the same lower half of the trace id.
     ambiguous: &'b HashSet<u64>,
@@ -178,13 +191,20 @@ impl<'b> TreeBuilder<'b> {
             steps.push(step);
         }
         set_self_times(&mut steps);
+        if !self.scratch.activities.is_empty() {
+            let drafts: Vec<&Draft> = order.iter().map(|(at, _)| &drafts[*at]).collect();
+            let activities = &self.scratch.activities[..];
+            own_time::set_own_times(&mut steps, &drafts, activities, self.resolver, self.losses);
+        }
         let mut oddities = Oddities::default();
         for odd in steps.iter().flat_map(Step::oddities) {
             oddities.add(odd, 1);
         }
         oddities.add(Oddity::Duplicate, self.scratch.duplicates);
         oddities.add(Oddity::Late, self.resolver.request.is_late.into());
-        let events_left_out = self.resolver.request.left_out + self.scratch.left_out;
+        let request = self.resolver.request;
+        let events_left_out =
+            request.left_out + request.activities_left_out + self.scratch.left_out;
         let completion = self.completion;
         emit(&Request { id, steps, completion, oddities, events, events_left_out })
     }

@@ -3,6 +3,7 @@
 
 pub mod json;
 mod oddities;
+mod own_time;
 #[cfg(test)]
 mod tests;
 mod tree;

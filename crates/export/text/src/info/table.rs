@@ -43,6 +43,14 @@ impl Theme {
         format!("\x1b[{code}m{text}\x1b[0m")
     }
 
+    /// Returns `text` in the colour of this terminal code, or unchanged without [`Theme::color`].
+    pub(crate) fn colored(self, code: &str, text: &str) -> String {
+        match self.color && !text.trim().is_empty() {
+            true => format!("\x1b[{code}m{text}\x1b[0m"),
+            false => text.to_owned(),
+        }
+    }
+
     /// Returns a chart character, filled from below by `eighths`.
     pub(crate) fn rising(self, eighths: usize) -> char {
         if self.ascii { ROUGH[eighths.min(8)] } else { RISING[eighths.min(8)] }

@@ -9,6 +9,7 @@
 //! | | `kind`, `name`, `shared`, `debug`, `error` |
 //! | | `service`, `ipv4`, `ipv6`, `port`, and `remote` with these four fields of the other side |
 //! | | `start`, `duration`, `self` (time without an active child), `moved` (correction for skew) |
+//! | | `own`, what `self` was spent on, if known: `sums` by kind; `disk` with `requests`, `queued` and `served` by device; `bands` in order, each with `kind`, `start` (from the span's start), `duration`, and `device`, `waker` or `call` if known |
 //! | | `annotations`, each with `time` and `value` |
 //! | | `tags`, each with `key`, `value`, and `of`: `span`, `scope` or `resource` |
 //! | | `odd`, the names of the span's oddities |
@@ -20,7 +21,7 @@
 
 use blkkin_model::{EndpointRef, Kind, Origin, SpanRef, ValueRef, hex};
 use blkkin_reader::{Stats, Trace};
-use blkkin_spans::{Completion, Counts, Refusals, Request, Step};
+use blkkin_spans::{Completion, Counts, Detail, OwnTime, Refusals, Request, Step};
 use serde_json::{Map, Value, json};
 use std::io::Write;
 
@@ -81,13 +82,15 @@ pub struct End<'e> {
     pub refusals: &'e Refusals,
     /// Number of events that do not describe spans.
     pub others: u64,
+    /// Number of disk requests that no span caused.
+    pub unattributed: u64,
     /// Totals of all events and losses that were read.
     pub stats: &'e Stats,
 }
 
 /// Prints the last line, with the totals.
 pub fn end(out: &mut Vec<u8>, end: &End<'_>) {
-    let End { counts, shown, refusals, others, stats } = end;
+    let End { counts, shown, refusals, others, unattributed, stats } = end;
     let mut reasons = Map::new();
     for (reason, count) in &refusals.reasons {
         reasons.insert(reason.to_string(), (*count).into());
@@ -118,6 +121,8 @@ pub fn end(out: &mut Vec<u8>, end: &End<'_>) {
         "events": stats.events,
         "events_of_spans": counts.events,
         "events_of_others": others,
+        "events_of_no_span": unattributed,
+        "events_of_unknown_spans": counts.unmatched,
         "events_left_out": counts.left_out,
         "events_not_understood": refusals.events,
         "not_understood": { "reasons": reasons, "first": first },
@@ -179,6 +184,9 @@ fn span(out: &mut Vec<u8>, at: usize, step: &Step<'_>) {
     if let Some(moved) = step.moved_ns {
         let _ = write!(out, ",\"moved\":{moved}");
     }
+    if let Some(own) = &step.own {
+        own_time(out, own);
+    }
     let error = step.span.is_error();
     for (name, flag) in [("shared", step.span.shared), ("debug", step.span.debug), ("error", error)]
     {
@@ -207,6 +215,47 @@ fn span(out: &mut Vec<u8>, at: usize, step: &Step<'_>) {
     });
     list(out, "odd", step.oddities(), |out, oddity| string(out, oddity.word()));
     out.extend_from_slice(b"}\n");
+}
+
+fn own_time(out: &mut Vec<u8>, own: &OwnTime<'_>) {
+    out.extend_from_slice(b",\"own\":{\"sums\":{");
+    members(out, own.sums(), |out, (kind, ns)| {
+        let _ = write!(out, "\"{}\":{ns}", kind.word());
+    });
+    out.push(b'}');
+    if !own.disks.is_empty() {
+        out.extend_from_slice(b",\"disk\":{");
+        members(out, own.disks.iter(), |out, disk| {
+            string(out, disk.device);
+            let (requests, queued, served) = (disk.requests, disk.queued_ns, disk.served_ns);
+            let _ =
+                write!(out, ":{{\"requests\":{requests},\"queued\":{queued},\"served\":{served}}}");
+        });
+        out.push(b'}');
+    }
+    list(out, "bands", own.bands.iter(), |out, band| {
+        let (kind, start, duration) = (band.kind.word(), band.start_ns, band.duration_ns);
+        let _ = write!(out, "{{\"kind\":\"{kind}\",\"start\":{start},\"duration\":{duration}");
+        match band.detail {
+            Detail::None => {}
+            Detail::Device(name) => text(out, "device", name),
+            Detail::Waker(thread) => number(out, "waker", Some(thread.into())),
+            Detail::Call(name) => text(out, "call", name),
+        }
+        out.push(b'}');
+    });
+    out.push(b'}');
+}
+
+/// Appends items separated by commas.
+fn members<T>(out: &mut Vec<u8>, items: impl Iterator<Item = T>, print: impl Fn(&mut Vec<u8>, T)) {
+    let start = out.len();
+    for item in items {
+        if out.len() > start {
+            out.push(b',');
+        }
+        print(out, item);
+    }
 }
 
 fn endpoint(out: &mut Vec<u8>, endpoint: &EndpointRef<'_>) {

@@ -5,7 +5,10 @@ use super::json::{self, End};
 use super::{Options, TreePrinter};
 use blkkin_model::{Kind, ValueRef};
 use blkkin_reader::Stats;
-use blkkin_spans::{Assembler, CompleteSpan, Limits, Refusals, ReportContent, Request, SpanReport};
+use blkkin_spans::{
+    Activity, Assembler, CompleteSpan, Limits, OwnKind, Refusals, ReportContent, Request,
+    SpanReport,
+};
 use serde_json::Value;
 use std::ops::ControlFlow;
 
@@ -17,6 +20,7 @@ const OPTIONS: Options = Options {
     ascii: false,
     width: 80,
     annotations: false,
+    kernel: false,
     utc: true,
     absolute: true,
 };
@@ -80,6 +84,39 @@ fn events() -> Vec<SpanReport<'static>> {
     ]
 }
 
+/// Returns what threads and a disk did for some of the spans of [`events`].
+fn activities() -> Vec<SpanReport<'static>> {
+    let run = |id, start: u64, duration: u64| {
+        let (start_ns, duration_ns) = (START + start * US, duration * US);
+        let run = Activity::Run { start_ns, duration_ns, thread: None };
+        note(id, "", start + duration, ReportContent::Activity(run))
+    };
+    let wait = |id, end: u64, reason, blocked: u64, runnable: u64| {
+        let (call, waker, thread) = ("futex", 77, Some(5));
+        let (blocked_ns, runnable_ns) = (blocked * US, runnable * US);
+        let wait = Activity::Wait { reason, call, blocked_ns, runnable_ns, waker, thread };
+        note(id, "", end, ReportContent::Activity(wait))
+    };
+    let disk = |id, end, device, queued: u64, served: u64| {
+        let (queued_ns, served_ns) = (queued * US, served * US);
+        let disk = Activity::Disk { device, queued_ns, served_ns };
+        note(id, "", end, ReportContent::Activity(disk))
+    };
+    vec![
+        run(2, 155, 290),
+        wait(2, 440, OwnKind::Disk, 260, 12),
+        disk(2, 428, "vda", 20, 235),
+        run(3, 500, 350),
+        wait(3, 560, OwnKind::Lock, 15, 3),
+        wait(3, 700, OwnKind::Network, 15, 0),
+        wait(3, 730, OwnKind::Other, 9, 0),
+        wait(3, 760, OwnKind::Disk, 4, 0),
+        disk(3, 758, "vda", 0, 3),
+        disk(3, 790, "vdb", 5, 300),
+        wait(5, 1100, OwnKind::Sleep, 40, 2),
+    ]
+}
+
 /// Assembles the requests of `events` and passes each to `print`.
 fn with(events: &[SpanReport<'_>], mut print: impl FnMut(&Request<'_>)) {
     let mut assembler = Assembler::new(Limits::default());
@@ -122,6 +159,39 @@ fn with_all_that_was_said() {
 }
 
 #[test]
+fn own_times_are_below_their_spans() {
+    let mut events = events();
+    events.extend(activities());
+    let out = drawn(&events, Options { width: 100, kernel: true, ..OPTIONS });
+    assert_eq!(out, OWN.strip_prefix('\n').expect("a line of its own"), "\n{out}");
+    let narrow = Options { width: 60, kernel: true, ascii: true, ..OPTIONS };
+    let out = drawn(&events, narrow);
+    assert_eq!(out, OWN_NARROW.strip_prefix('\n').expect("a line of its own"), "\n{out}");
+    let colored = drawn(&events, Options { width: 100, kernel: true, color: true, ..OPTIONS });
+    let disk = "\x1b[34m██████████████████\x1b[0m";
+    assert!(colored.contains(disk) && colored.contains("\x1b[34mdisk vda"), "{colored}");
+}
+
+#[test]
+fn json_has_own_times() {
+    let mut events = events();
+    events.extend(activities());
+    let mut out = Vec::new();
+    with(&events, |request| json::request(&mut out, request));
+    let own = |id: &str| {
+        let lines = out.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let lines = lines.map(|line| serde_json::from_slice::<Value>(line).expect("JSON"));
+        let mut spans = lines.filter(|line| line["id"] == format!("{id:0>16}"));
+        spans.next().expect("a span").get("own").cloned()
+    };
+    assert_eq!(own("6"), None);
+    assert_eq!(own("2"), serde_json::from_str(OWN_JSON).expect("JSON"));
+    assert_eq!(own("3").expect("an own time")["bands"][1]["waker"], 77);
+    assert_eq!(own("3").expect("an own time")["bands"][6]["call"], "futex");
+    assert_eq!(own("5").expect("an own time")["sums"]["unknown"], 168_000);
+}
+
+#[test]
 fn no_line_is_too_long() {
     let mut events = events();
     let long: &'static str = Box::leak("é very long ".repeat(30).into_boxed_str());
@@ -139,9 +209,13 @@ fn no_line_is_too_long() {
     for id in 10..90 {
         events.push(span(id, id - 1, "deep", Kind::Internal, (id, 500)));
     }
+    events.extend(activities());
+    let device: &'static str = Box::leak("a long name".repeat(9).into_boxed_str());
+    let disk = Activity::Disk { device, queued_ns: 77 * US, served_ns: u64::MAX };
+    events.push(note(89, "", 400, ReportContent::Activity(disk)));
     for width in 20..200 {
         for ascii in [false, true] {
-            let options = Options { width, ascii, annotations: true, ..OPTIONS };
+            let options = Options { width, ascii, annotations: true, kernel: true, ..OPTIONS };
             let out = drawn(&events, options);
             assert!(!ascii || out.is_ascii(), "{out}");
             for line in out.lines() {
@@ -149,7 +223,8 @@ fn no_line_is_too_long() {
                 assert!(line.chars().count() <= width.max(34), "{width}: {line}");
                 assert_eq!(line.trim_end(), line);
             }
-            let plain = Options { color: true, ..options };
+            let plain = Options { color: true, kernel: false, ..options };
+            let out = drawn(&events, Options { kernel: false, ..options });
             let plain = drawn(&events, plain);
             let plain: String =
                 plain.split('\x1b').enumerate().fold(String::new(), |all, (at, piece)| {
@@ -229,13 +304,23 @@ fn json_is_json() {
 #[test]
 fn the_last_line_has_the_totals() {
     let (refusals, stats) = (Refusals::default(), Stats { events: 9, ..Stats::default() });
-    let end =
-        End { counts: Default::default(), shown: 1, refusals: &refusals, others: 2, stats: &stats };
+    let end = End {
+        counts: Default::default(),
+        shown: 1,
+        refusals: &refusals,
+        others: 2,
+        unattributed: 3,
+        stats: &stats,
+    };
     let mut out = Vec::new();
     json::end(&mut out, &end);
     let end: Value = serde_json::from_slice(&out).expect("JSON");
     assert_eq!((&end["type"], &end["events"]), (&"end".into(), &9.into()));
     assert_eq!((&end["requests_shown"], &end["events_of_others"]), (&1.into(), &2.into()));
+    assert_eq!(
+        (&end["events_of_no_span"], &end["events_of_unknown_spans"]),
+        (&3.into(), &0.into())
+    );
 }
 
 const WIDE: &str = "
@@ -279,6 +364,66 @@ once: write (another root)                                     ▏
   · hello                        +600 µs                       ╵
 stray: write (parent 000000000…   210 µs                            ▕███
 ";
+const OWN: &str = "
+0000000000005eed  qemu: write  2026-11-21 07:32:51.000000000  1.20 ms  7 spans  1 error
+  1 span whose parent is missing  1 more root  1 span before the parent (clocks?)
+qemu: write client                                     1.00 ms  own 200 µs  ████████████████████
+├ vlmcd: write server                                   800 µs                ████████████████
+├ osd.3: write                                          300 µs                 ██████
+│      DDDDDDDDDDDDDDDDDRQE  own 300 µs: disk vda 260 µs (queued 20.0 µs), running 18.0 µs,
+│                                        runnable 12.0 µs, elsewhere 10.0 µs
+└ osd.7: write error                                    350 µs                        ███████
+  │    RRRRRRRRRRRRRRRLNODQ  own 350 µs: running 304 µs, lock 15.0 µs, network 15.0 µs,
+  │                                      other 9.00 µs, disk 4.00 µs, runnable 3.00 µs,
+  │                                      vda served 3.00 µs,
+  │                                      vdb served 300 µs (queued 5.00 µs)
+  └ journal ?[31m of a disk: write (before its paren…  10.0 µs                       ▕
+once: write (another root)                                                              ▏
+stray: write (parent 0000000000000009 missing)          210 µs                                 ▕████
+       ???????????????SSSSQ  own 210 µs: unknown 168 µs, sleep 40.0 µs, runnable 2.00 µs
+own time by service
+osd.3  DDDDDDDDDDDDDDDDDRQE  own 300 µs: disk vda 260 µs (queued 20.0 µs), running 18.0 µs,
+                                         runnable 12.0 µs, elsewhere 10.0 µs
+osd.7  RRRRRRRRRRRRRRRLNODQ  own 350 µs: running 304 µs, lock 15.0 µs, network 15.0 µs,
+                                         other 9.00 µs, disk 4.00 µs, runnable 3.00 µs,
+                                         vda served 3.00 µs,
+                                         vdb served 300 µs (queued 5.00 µs)
+stray  ???????????????SSSSQ  own 210 µs: unknown 168 µs, sleep 40.0 µs, runnable 2.00 µs
+";
+const OWN_NARROW: &str = "
+0000000000005eed  qemu: write  2026-11-21 07:32:51.000000000
+  1.20 ms  7 spans  1 error  1 span whose parent is missing
+  1 more root  1 span before the parent (clocks?)
+qemu: write client                  1.00 ms  ############:
++ vlmcd: write server                800 us   :#########.
++ osd.3: write                       300 us   .###:
+|      own 300 us: disk vda 260 us (queued 20.0 us),
+|                  running 18.0 us, runnable 12.0 us,
+|                  elsewhere 10.0 us
+` osd.7: write error                 350 us        :###:
+  |    own 350 us: running 304 us, lock 15.0 us,
+  |                network 15.0 us, other 9.00 us,
+  |                disk 4.00 us, runnable 3.00 us,
+  |                vda served 3.00 us,
+  |                vdb served 300 us (queued 5.00 us)
+  ` journal ?[31m of a disk: wri..  10.0 us        .
+once: write (another root)                          |
+stray: write (parent 00000000000..   210 us              :##
+       own 210 us: unknown 168 us, sleep 40.0 us,
+                   runnable 2.00 us
+own time by service
+osd.3  own 300 us: disk vda 260 us (queued 20.0 us),
+                   running 18.0 us, runnable 12.0 us,
+                   elsewhere 10.0 us
+osd.7  own 350 us: running 304 us, lock 15.0 us,
+                   network 15.0 us, other 9.00 us,
+                   disk 4.00 us, runnable 3.00 us,
+                   vda served 3.00 us,
+                   vdb served 300 us (queued 5.00 us)
+stray  own 210 us: unknown 168 us, sleep 40.0 us,
+                   runnable 2.00 us
+";
+const OWN_JSON: &str = r#"{"sums":{"running":18000,"disk":260000,"runnable":12000,"elsewhere":10000},"disk":{"vda":{"requests":1,"queued":20000,"served":235000}},"bands":[{"kind":"elsewhere","start":0,"duration":5000},{"kind":"running","start":5000,"duration":13000},{"kind":"disk","start":18000,"duration":260000,"device":"vda"},{"kind":"runnable","start":278000,"duration":12000},{"kind":"running","start":290000,"duration":5000},{"kind":"elsewhere","start":295000,"duration":5000}]}"#;
 const JSON: &str = r#"
 {"type":"request","trace_id":"0000000000005eed","start":1795246371000000000,"duration":1200000,"spans":7,"errors":1,"events":10,"events_left_out":0,"completion":"ended","oddities":{"missing_parent":1,"other_root":1,"before_parent":1}}
 {"type":"span","trace_id":"0000000000005eed","id":"0000000000000001","step":0,"kind":"client","name":"write","service":"qemu","ipv4":"10.0.0.1","port":6800,"start":1795246371000000000,"duration":1000000,"self":200000}

@@ -3,6 +3,7 @@
 //! than the terminal, unless the terminal has fewer than 34 columns.
 
 use super::oddities;
+use super::own_time::OwnLines;
 use crate::info::table::{Theme, Tone};
 use crate::info::units::{duration, plural};
 use crate::time::{TimeFormat, TimePrinter};
@@ -21,6 +22,8 @@ pub struct Options {
     pub width: usize,
     /// Set to print annotations and tags below each span.
     pub annotations: bool,
+    /// Set to print below each span what its own time was spent on, if that is known.
+    pub kernel: bool,
     /// Set to print dates in UTC instead of the local time zone.
     pub utc: bool,
     /// Set to print a request's start as a date instead of in seconds from the clock's origin.
@@ -81,6 +84,7 @@ impl TreePrinter {
         self.header(out, request);
         let columns = self.columns(request);
         let mut guides = Guides::new(request, self.theme.ascii);
+        let own_lines = self.own_lines(request, &columns);
         for (at, step) in request.steps.iter().enumerate() {
             let depth = step.depth.min(columns.depth_max);
             self.step(out, step, &guides.prefix(at, depth), &columns);
@@ -88,7 +92,23 @@ impl TreePrinter {
                 let below = guides.annotation_prefix(at, depth);
                 self.annotations(out, step, &below, &columns);
             }
+            if let (Some(lines), Some(own)) = (&own_lines, &step.own) {
+                lines.print_span(out, &guides.annotation_prefix(at, depth), own);
+            }
         }
+        if let Some(lines) = own_lines {
+            lines.print_services(out);
+        }
+    }
+
+    /// Returns the layout of the lines of own times; `None` if there are none.
+    fn own_lines(&self, request: &Request<'_>, columns: &Columns) -> Option<OwnLines> {
+        if !self.options.kernel {
+            return None;
+        }
+        let own = request.steps.iter().filter(|step| step.own.is_some());
+        let depth = own.map(|step| step.depth.min(columns.depth_max)).max()?;
+        OwnLines::new(self.theme, self.options.width, 2 * depth + 2, request)
     }
 
     /// Prints the request's header, on several lines if the lines are narrow.
@@ -342,7 +362,7 @@ fn bar_position(time: u64, length: u64, eighths: usize) -> usize {
 }
 
 /// Truncates a text to `most` characters. The beginning is retained, as it is the most informative.
-fn truncate_text(text: &str, most: usize, ascii: bool) -> String {
+pub(super) fn truncate_text(text: &str, most: usize, ascii: bool) -> String {
     if text.chars().count() <= most { text.to_owned() } else { truncate_always(text, most, ascii) }
 }
 

@@ -21,7 +21,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     let interrupt = Interrupt::listen()?;
     if args.follow {
         let (collector, stats) = follow::run(&args, &interrupt)?;
-        return conclude(collector, &stats, &interrupt);
+        return conclude(collector, &stats, args.kernel, &interrupt);
     }
     let opened = args.input.open()?;
     let reading = Reading::new(&opened.traces);
@@ -42,16 +42,34 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         let _ = collector.finish();
     }
     stats.problems.splice(0..0, opened.problems.iter().cloned());
-    conclude(collector, &stats, &interrupt)
+    conclude(collector, &stats, args.kernel, &interrupt)
 }
 
-/// Prints totals, losses and problems; returns the exit status.
+/// Prints why own times are missing: nothing recorded them, or the spans of their events are
+/// unknown.
+fn describe_own_times(printing: &Printing, unmatched: u64) {
+    if printing.shown() > 0 && !printing.has_own_time() {
+        exit::note(
+            "no event tells what own times were spent on; record them in the session: blkkin event \
+             enable 'blkkin:run' and blkkin event enable --kernel 'request:*'",
+        );
+    }
+    if unmatched > 0 {
+        let events = plural(unmatched, "event");
+        exit::note(&format!("{events} of threads and disks for spans that were not recorded"));
+    }
+}
+
+/// Prints totals, losses and problems; returns the exit status. `is_kernel` is set if own times
+/// were to be shown.
 fn conclude(
     mut collector: Collector<Printing>,
     stats: &Stats,
+    is_kernel: bool,
     interrupt: &Interrupt,
 ) -> Result<Exit, Error> {
     let (counts, others) = (collector.counts(), collector.unrelated_events());
+    let unattributed = collector.unattributed_events();
     let refusals = collector.refusals().clone();
     let printing = &mut collector.sink;
     printing.end(&blkkin_text::requests::json::End {
@@ -59,6 +77,7 @@ fn conclude(
         shown: printing.shown(),
         refusals: &refusals,
         others,
+        unattributed,
         stats,
     });
     let shown = printing.shown();
@@ -84,6 +103,9 @@ fn conclude(
     if counts.events == 0 && stats.events > 0 {
         let events = plural(stats.events, "event");
         exit::note(&format!("no request: none of {events} says anything of spans"));
+    }
+    if is_kernel {
+        describe_own_times(&collector.sink, counts.unmatched);
     }
     if let Some(lost) = describe_losses(stats) {
         let shown = plural(shown, "request");

@@ -83,7 +83,7 @@ fn follow(
     };
     let push = |request: &Request<'_>| {
         for step in &request.steps {
-            while exporter.push(&step.span).is_err() {
+            while step.with_own_tags(|span| exporter.push(span)).is_err() {
                 exporter.wait_for_room(ROOM_INTERVAL);
             }
         }

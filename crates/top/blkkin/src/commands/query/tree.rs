@@ -24,6 +24,7 @@ pub(in crate::commands) fn draw(
         ascii: options.ascii,
         width: options.width,
         annotations,
+        kernel: false,
         utc: options.utc,
         absolute: true,
     });

@@ -147,7 +147,8 @@ impl Sink for Spans<'_> {
         for step in &request.steps {
             self.thrift.clear();
             self.text.clear();
-            encode(Format::ZipkinThriftSpan, [step.span], &mut self.thrift);
+            let thrift = &mut self.thrift;
+            step.with_own_tags(|span| encode(Format::ZipkinThriftSpan, [*span], thrift));
             base64::encode(&self.thrift, &mut self.text);
             self.messages.push(self.text.as_bytes())?;
         }

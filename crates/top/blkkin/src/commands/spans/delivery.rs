@@ -28,7 +28,7 @@ pub(super) struct DeliveryArgs {
     /// Each span is delivered at least once, or counted as not delivered, and then the exit status
     /// is 1. After a temporary failure spans are sent again. A batch that the destination refuses
     /// is dropped; with --queue it is kept in DIR/refused, up to 64 MiB in all.
-    #[arg(long, value_name = "URL", conflicts_with_all = ["tree", "annotations"])]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["tree", "annotations", "kernel"])]
     to: Option<String>,
 
     /// Keep waiting spans in this directory, so that they survive the end of this program; without
@@ -198,7 +198,7 @@ impl Delivery {
         for step in &request.steps {
             loop {
                 let Some(exporter) = &self.exporter else { return };
-                if exporter.push(&step.span).is_ok() {
+                if step.with_own_tags(|span| exporter.push(span)).is_ok() {
                     break;
                 }
                 // A growing recording is stored on disk, so there is no time limit.

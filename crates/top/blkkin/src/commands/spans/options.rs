@@ -26,6 +26,7 @@ use blkkin_text::time::parse_duration;
         blkkin spans ~/lttng-traces/my-session\n  \
         blkkin spans --min-duration 5ms --service osd.3 TRACE   only slow ones, of that service\n  \
         blkkin spans --annotations --limit 1 TRACE              the first, with all that was said\n  \
+        blkkin spans --kernel --min-duration 5ms SESSION        what slow ones waited for\n  \
         blkkin spans --follow ~/lttng-traces/my-session         as they become complete\n  \
         blkkin spans NODE1 NODE2 --correct-skew                 nodes whose clocks disagree\n  \
         blkkin spans --json TRACE | jq -c 'select(.type == \"span\") | [.service, .name, .duration]'\n  \
@@ -98,6 +99,22 @@ pub(crate) struct Args {
     /// Show the annotations below each span
     #[arg(long, conflicts_with = "json", help_heading = "Output")]
     pub(super) annotations: bool,
+
+    /// Show below each span what its own time was spent on: on a processor, waiting for one, for a
+    /// disk, a lock, the network; and the sums by service
+    ///
+    /// The session has to record when programs work for spans, and the kernel's events:
+    ///
+    ///     blkkin event enable 'blkkin:run'
+    ///     blkkin event enable --kernel 'request:*'
+    ///
+    /// Letters of bars without colours: R running, Q runnable (waits for a processor), D disk, L
+    /// lock, N network, F page fault, S sleep, P poll (waits for descriptors), O other, E elsewhere
+    /// (no thread worked for the span), ? unknown. If several threads work for a span, a moment in
+    /// which one of them runs is running. Disks are shown with the time that requests were queued;
+    /// JSON and spans that are sent contain all that is known.
+    #[arg(long, conflicts_with = "json", help_heading = "Output", verbatim_doc_comment)]
+    pub(super) kernel: bool,
 
     /// Use only ASCII [default: if the locale is not UTF-8]
     #[arg(long, help_heading = "Output")]

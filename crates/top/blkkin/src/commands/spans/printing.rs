@@ -27,6 +27,8 @@ pub(super) struct Printing {
     min_duration: u64,
     limit: Option<u64>,
     shown: u64,
+    /// Set if the own time of a printed span is known.
+    has_own_time: bool,
     interrupt: Interrupt,
     /// Maximum time after Ctrl-C in which requests are still printed or sent.
     grace: Duration,
@@ -53,6 +55,7 @@ impl Printing {
             ascii: args.ascii || !locale_is_utf8(),
             width: width(),
             annotations: args.annotations,
+            kernel: args.kernel,
             utc: args.clock_gmt,
             absolute: true,
         };
@@ -70,6 +73,7 @@ impl Printing {
             min_duration: args.min_duration.unwrap_or(0),
             limit: args.limit,
             shown: 0,
+            has_own_time: false,
             interrupt: interrupt.clone(),
             grace: if args.follow { Duration::from_secs(1) } else { Duration::ZERO },
             is_follow: args.follow,
@@ -112,6 +116,11 @@ impl Printing {
     /// Returns the number of requests that were printed or passed to the exporter.
     pub(super) fn shown(&self) -> u64 {
         self.shown
+    }
+
+    /// Returns true if the own time of a span that was printed or sent is known.
+    pub(super) fn has_own_time(&self) -> bool {
+        self.has_own_time
     }
 
     /// Returns true if a write has failed, the grace time after Ctrl-C is over, the limit is
@@ -158,6 +167,7 @@ impl Printing {
             Form::Delivery(delivery, _) => delivery.request(request),
         }
         self.shown += 1;
+        self.has_own_time |= request.steps.iter().any(|step| step.own.is_some());
     }
 }
 

@@ -1,0 +1,158 @@
+//! Own time of a span: what the part of its duration was spent on in which no child ran. Start at
+//! [`OwnTime`].
+//!
+//! Each moment of the own time belongs to one kind. If more threads run for the span than threads
+//! of it wait, the moment is [`OwnKind::Running`]. Otherwise it belongs to the first kind, in the
+//! order of [`OwnKind::ALL`], for which a thread waits. A moment without a thread is
+//! [`OwnKind::Elsewhere`], or [`OwnKind::Unknown`] if the events cannot tell: no thread's run was
+//! reported, or the trace that reports them lost events while the span lasted.
+
+mod bands;
+mod limit;
+mod matching;
+mod tags;
+
+pub(crate) use matching::set_own_times;
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident $word:literal;)*) => {
+        /// What a moment of a span's own time was spent on.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum OwnKind {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl OwnKind {
+            /// All kinds. If several apply to a moment, the first one counts.
+            pub const ALL: [OwnKind; [$($word),*].len()] = [$(OwnKind::$name),*];
+
+            /// Returns the name of the kind in JSON and in tags.
+            pub const fn word(self) -> &'static str {
+                match self {
+                    $(OwnKind::$name => $word,)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// A thread ran for the span.
+    Running "running";
+    /// A thread waited for a disk.
+    Disk "disk";
+    /// A thread waited for a lock.
+    Lock "lock";
+    /// A thread waited for the network.
+    Network "network";
+    /// A thread waited for a page of its memory.
+    Fault "fault";
+    /// A thread slept for a fixed time.
+    Sleep "sleep";
+    /// A thread waited for any of several descriptors: poll, select or epoll.
+    Poll "poll";
+    /// A thread waited for something else.
+    Other "other";
+    /// A thread could run, but waited for a processor.
+    Runnable "runnable";
+    /// No thread worked for the span: it was queued in the program, or awaited an answer.
+    Elsewhere "elsewhere";
+    /// No event tells.
+    Unknown "unknown";
+}
+
+impl OwnKind {
+    /// Returns the kind for the number in the field `reason` of a `request:wait` event; `Other` for
+    /// an unknown number.
+    pub(crate) fn of_reason(reason: u64) -> OwnKind {
+        match reason {
+            1 => OwnKind::Runnable,
+            2 => OwnKind::Disk,
+            3 => OwnKind::Lock,
+            4 => OwnKind::Network,
+            5 => OwnKind::Sleep,
+            6 => OwnKind::Fault,
+            7 => OwnKind::Poll,
+            _ => OwnKind::Other,
+        }
+    }
+}
+
+/// Division of a span's self time into bands, each of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OwnTime<'a> {
+    /// Nanoseconds of each kind, by number of the kind. Their sum is the span's self time.
+    sums: [u64; OwnKind::ALL.len()],
+    /// Disk requests of the span by device, sorted by name. The requests may be asynchronous, so
+    /// their times are not part of the self time.
+    pub disks: Vec<DiskTime<'a>>,
+    /// Bands in order of time, at most [`BANDS_MAX`]. Further bands are merged into a neighbour, or
+    /// left out between two children, the shortest first.
+    pub bands: Vec<Band<'a>>,
+}
+
+/// Maximum number of bands of a span.
+pub const BANDS_MAX: usize = 256;
+
+/// Sums over a span's requests to one disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiskTime<'a> {
+    /// Name of the device.
+    pub device: &'a str,
+    /// Number of requests.
+    pub requests: u64,
+    /// Nanoseconds until the requests were issued to the device.
+    pub queued_ns: u64,
+    /// Nanoseconds in which the device served the requests.
+    pub served_ns: u64,
+}
+
+/// Part of a span's own time that was spent on one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Band<'a> {
+    /// What the time was spent on.
+    pub kind: OwnKind,
+    /// Nanoseconds from the start of the span to the start of the band.
+    pub start_ns: u64,
+    /// Nanoseconds.
+    pub duration_ns: u64,
+    /// What exactly the threads waited for.
+    pub detail: Detail<'a>,
+}
+
+/// Detail of a [`Band`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Detail<'a> {
+    /// Nothing is known.
+    None,
+    /// Name of the disk that was waited for.
+    Device(&'a str),
+    /// Id of the thread that released the lock.
+    Waker(u32),
+    /// Name of the system call in which a thread waited.
+    Call(&'a str),
+}
+
+impl Band<'_> {
+    /// Returns the end of the band, in nanoseconds from the start of the span.
+    pub fn end_ns(&self) -> u64 {
+        self.start_ns.saturating_add(self.duration_ns)
+    }
+}
+
+impl OwnTime<'_> {
+    /// Returns the nanoseconds of a kind.
+    pub fn sum_ns(&self, kind: OwnKind) -> u64 {
+        self.sums[kind as usize]
+    }
+
+    /// Returns the kinds with at least a nanosecond, in the order of [`OwnKind::ALL`].
+    pub fn sums(&self) -> impl Iterator<Item = (OwnKind, u64)> {
+        OwnKind::ALL.into_iter().map(|kind| (kind, self.sum_ns(kind))).filter(|(_, ns)| *ns > 0)
+    }
+
+    /// Returns the span's self time in nanoseconds.
+    pub fn total_ns(&self) -> u64 {
+        self.sums.iter().fold(0, |sum, ns| sum.saturating_add(*ns))
+    }
+}

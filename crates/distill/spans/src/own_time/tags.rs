@@ -1,0 +1,80 @@
+//! Own time as tags, with which it is sent to a server.
+//!
+//! | key | value |
+//! | --- | --- |
+//! | `blkkin.own.KIND` | nanoseconds of the kind, unless 0 |
+//! | `blkkin.disk.DEVICE.queued`, `blkkin.disk.DEVICE.served` | nanoseconds of the requests to the device, unless 0 |
+//! | `blkkin.own.bands` | the bands as text: `KIND START DURATION[ DETAIL]`, separated by `;` |
+//!
+//! `DETAIL` is the device, the thread that released the lock, or the system call.
+
+use super::{Detail, OwnTime};
+use crate::request::Step;
+use blkkin_model::{Origin, SpanRef, TagRef, ValueRef};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+impl Step<'_> {
+    /// Calls `take` with the span as it is sent: with the tags of its own time, if that is known.
+    /// They replace tags with the same keys.
+    pub fn with_own_tags<R>(&self, take: impl FnOnce(&SpanRef<'_>) -> R) -> R {
+        let Some(own) = &self.own else { return take(&self.span) };
+        let (numbers, bands) = own.tag_values();
+        let numbers = numbers.iter().map(|(key, value)| (&**key, ValueRef::Int(*value)));
+        let values = numbers.chain([(BANDS, ValueRef::Str(&bands))]);
+        let mut tags: Vec<TagRef<'_>> =
+            values.map(|(key, value)| TagRef { key, value, origin: Origin::Span }).collect();
+        let computed = tags.len();
+        for tag in self.span.tags {
+            if tags[..computed].iter().all(|own| own.key != tag.key) {
+                tags.push(*tag);
+            }
+        }
+        tags.sort_by(|a, b| (a.key, a.origin).cmp(&(b.key, b.origin)));
+        take(&SpanRef { tags: &tags, ..self.span })
+    }
+}
+
+/// Key of the tag with the bands.
+const BANDS: &str = "blkkin.own.bands";
+
+impl OwnTime<'_> {
+    /// Returns keys and values of the tags with numbers, and the text of the bands.
+    fn tag_values(&self) -> (BTreeMap<String, i64>, String) {
+        let mut numbers = BTreeMap::new();
+        let mut add = |key: String, ns: u64| {
+            if ns > 0 {
+                let sum = numbers.entry(key).or_insert(0i64);
+                *sum = sum.saturating_add_unsigned(ns);
+            }
+        };
+        for (kind, ns) in self.sums() {
+            add(format!("blkkin.own.{}", kind.word()), ns);
+        }
+        for disk in &self.disks {
+            let device = word(disk.device);
+            add(format!("blkkin.disk.{device}.queued"), disk.queued_ns);
+            add(format!("blkkin.disk.{device}.served"), disk.served_ns);
+        }
+        let mut bands = String::new();
+        for band in &self.bands {
+            let separator = if bands.is_empty() { "" } else { ";" };
+            let (kind, start, duration) = (band.kind.word(), band.start_ns, band.duration_ns);
+            // Writing to a string cannot fail.
+            let _ = write!(bands, "{separator}{kind} {start} {duration}");
+            let _ = match band.detail {
+                Detail::None => Ok(()),
+                Detail::Waker(thread) => write!(bands, " {thread}"),
+                Detail::Device(name) | Detail::Call(name) => write!(bands, " {}", word(name)),
+            };
+        }
+        (numbers, bands)
+    }
+}
+
+/// Replaces the characters of a name that would end it in the text of the bands.
+fn word(name: &str) -> Cow<'_, str> {
+    let is_end = |char: char| char == ';' || char.is_whitespace() || char.is_control();
+    if name.contains(is_end) { name.replace(is_end, "_").into() } else { name.into() }
+}
