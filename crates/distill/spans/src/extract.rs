@@ -197,6 +197,8 @@ fn shape(class: &EventClass) -> EventShape {
         "zipkin:keyval" | "zipkin:keyval_string" | "zipkin:keyval_integer" => EventShape::KeyValue,
         "blkkin:span" => EventShape::Span,
         "blkkin:wide_trace_id" => EventShape::WideTraceId,
+        // Its fields begin like those of an event of the tracing layer.
+        "blkkin:run" => EventShape::Other,
         _ if target == "zipkin" => EventShape::Unknown,
         _ if begins_with(TRACING_SPAN) => {
             let has_service = has_service(class, TRACING_SPAN);
