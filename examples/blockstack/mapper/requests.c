@@ -203,12 +203,49 @@ static int look_up(struct request *request, const struct message *message)
 	return request->object != 0;
 }
 
+/* Maps a request that has just arrived, and sends it to stores or answers it. */
+static void start(struct request *request, const struct message *message)
+{
+	const struct header *header = &message->header;
+	int store;
+
+	if (request->kind != KIND_FLUSH) {
+		if (header->name_size == 0 || header->offset > OBJECT_SIZE ||
+		    header->length > OBJECT_SIZE - header->offset) {
+			fail(request, EINVAL);
+			return;
+		}
+		if (request->kind != KIND_READ && !all_are_up()) {
+			fail(request, EIO);
+			return;
+		}
+		/* An object without a number reads as zeros already. If a number could not be
+		 * assigned, the status is set. */
+		if (!look_up(request, message)) {
+			finish(request, NULL);
+			return;
+		}
+	}
+	if (request->kind == KIND_READ) {
+		store = choose(0);
+		if (store < 0)
+			fail(request, EIO);
+		else
+			ask(request, store, NULL);
+	} else if (!all_are_up()) {
+		fail(request, EIO);
+	} else {
+		for (store = 0; store < STORES; store++)
+			ask(request, store, message->payload);
+	}
+}
+
 int requests_begin(int client, const struct message *message)
 {
 	const struct header *header = &message->header;
 	struct blkin_trace_info info;
+	struct blkkin_entered entered;
 	struct request *request;
-	int store;
 
 	if (header->flags & FLAG_REPLY || header->kind < KIND_READ || header->kind > KIND_ZERO)
 		return -1;
@@ -228,35 +265,9 @@ int requests_begin(int client, const struct message *message)
 					   &endpoint);
 		BLKIN_TIMESTAMP(&request->trace, NULL, SERVER_RECV);
 	}
-	if (request->kind != KIND_FLUSH) {
-		if (header->name_size == 0 || header->offset > OBJECT_SIZE ||
-		    header->length > OBJECT_SIZE - header->offset) {
-			fail(request, EINVAL);
-			return 0;
-		}
-		if (request->kind != KIND_READ && !all_are_up()) {
-			fail(request, EIO);
-			return 0;
-		}
-		/* An object without a number reads as zeros already. If a number could not be
-		 * assigned, the status is set. */
-		if (!look_up(request, message)) {
-			finish(request, NULL);
-			return 0;
-		}
-	}
-	if (request->kind == KIND_READ) {
-		store = choose(0);
-		if (store < 0)
-			fail(request, EIO);
-		else
-			ask(request, store, NULL);
-	} else if (!all_are_up()) {
-		fail(request, EIO);
-	} else {
-		for (store = 0; store < STORES; store++)
-			ask(request, store, message->payload);
-	}
+	blkkin_span_enter(&entered, request->is_followed ? &request->trace : NULL);
+	start(request, message);
+	blkkin_span_exit(&entered);
 	return 0;
 }
 
@@ -358,6 +369,7 @@ int requests_answered(int store, const struct message *message)
 	const struct header *header = &message->header;
 	uint32_t place = (uint32_t)header->id;
 	struct request *request = &requests[place % REQUESTS];
+	struct blkkin_entered entered;
 
 	if (place >= REQUESTS || !(header->flags & FLAG_REPLY) || !request->is_used ||
 	    request->generation != header->id >> 32 || request->kind != header->kind ||
@@ -371,16 +383,19 @@ int requests_answered(int store, const struct message *message)
 	}
 	if (request->is_followed)
 		BLKIN_TIMESTAMP(&request->calls[store], NULL, CLIENT_RECV);
+	blkkin_span_enter(&entered, request->is_followed ? &request->trace : NULL);
 	if (header->status != 0) {
 		call_failed(request, store, header->status);
-		/* The store's copy is outdated now, unless the other store's is, too. */
-		if (header->kind != KIND_READ && stores[other(store)].state == STORE_UP)
-			requests_lost(store);
-		return 0;
+	} else {
+		request->waiting_for &= ~(1u << store);
+		if (request->waiting_for == 0)
+			finish(request, header->kind == KIND_READ ? message->payload : NULL);
 	}
-	request->waiting_for &= ~(1u << store);
-	if (request->waiting_for == 0)
-		finish(request, header->kind == KIND_READ ? message->payload : NULL);
+	blkkin_span_exit(&entered);
+	/* The store's copy is outdated now, unless the other store's is, too. */
+	if (header->status != 0 && header->kind != KIND_READ &&
+	    stores[other(store)].state == STORE_UP)
+		requests_lost(store);
 	return 0;
 }
 

@@ -121,6 +121,8 @@ impl Composer {
             drop(span);
             let mut status = header.status;
             if let Some(request) = self.requests.get_mut(id) {
+                let trace = request.span.trace();
+                let _entered = trace.enter();
                 let is_read = request.kind == Kind::Read && status == 0;
                 if is_read && message.payload.len() != length {
                     status = EIO;
@@ -204,6 +206,8 @@ fn begin(
         return answer(&Header::reply(kind, id, lines.len() as u32, 0), lines.as_bytes(), output);
     }
     let span = server_span(volume_call(kind), &COMPOSER, &message.header.trace);
+    let trace = span.trace();
+    let _entered = trace.enter();
     let volume = volumes.iter().find(|volume| volume.name.as_bytes() == message.name);
     let is_within = |volume: &&Volume| match kind {
         Kind::Flush => true,
@@ -220,7 +224,6 @@ fn begin(
         span.keyval("error", EIO);
         return answer(&Header::reply(kind, id, length, EIO), &[], output);
     };
-    let trace = span.trace();
     let request = requests.insert(Request {
         client,
         id,

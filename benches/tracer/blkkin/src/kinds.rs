@@ -26,13 +26,14 @@ static UNSAMPLED: LazyLock<[Annotation; 4]> = LazyLock::new(|| {
     annotations(&nobody)
 });
 
-const KINDS: [Kind; 7] = [
+const KINDS: [Kind; 8] = [
     Kind { name: "one", record: one, idle: numbers, events: 1 },
     Kind { name: "annotation", record: annotation, idle: over_annotations, events: 1 },
     Kind { name: "blkin-span", record: child_span, idle: over_annotations, events: 2 },
     Kind { name: "span", record: span, idle: over_annotations, events: 1 },
     Kind { name: "unsampled-span", record: unsampled_span, idle: over_annotations, events: 0 },
     Kind { name: "enter", record: enter, idle: over_annotations, events: 0 },
+    Kind { name: "run", record: enter, idle: over_annotations, events: 1 },
     Kind { name: "unsampled-enter", record: unsampled_enter, idle: over_annotations, events: 0 },
 ];
 
@@ -89,7 +90,8 @@ fn unsampled_span(work: &Work) {
     each(&UNSAMPLED, work, |one| one.trace.child(one.trace.name()).span().end());
 }
 
-/// Enters and exits spans, which become the thread's current span.
+/// Enters and exits spans, which become the thread's current span. Each exit ends a run, which is
+/// recorded if the session wants runs.
 fn enter(work: &Work) {
     each(&ANNOTATIONS, work, |one| drop(one.trace.enter()));
 }

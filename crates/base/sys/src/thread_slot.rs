@@ -1,11 +1,14 @@
 //! A slot of four words in the memory of each thread, which an observer outside of the program can
-//! find: the slot is at the same [offset] from the thread pointer in all threads.
+//! find: the slot is at the same [offset] from the thread pointer in all threads. Behind the slot
+//! are three private words of the thread, which no observer reads.
 //!
 //! # Layout
 //!
 //! ```text
 //! 0    state, u64: 0 while the thread has set nothing; CHANGING while the other words change
 //! 8    three words, u64, whose meaning is the caller's
+//! 32   first private word, u64: 0 while the private words are absent or change
+//! 40   two private words, u64
 //! ```
 //!
 //! The slot's address is a multiple of 32, so the slot is within one page and one cache line. A new
@@ -22,6 +25,9 @@
 //!
 //! A signal handler may use the slot. It must set the words that it found before it returns, even
 //! if their first word is `CHANGING`: then the interrupted change of the slot completes correctly.
+//! The same holds for private words that it takes, if it found them absent. If they are present, it
+//! may leave other ones: [`take_private`] returns the values from before or after the handler, not
+//! a mixture.
 //!
 //! # Why assembly
 //!
@@ -39,12 +45,14 @@ pub const WORDS: usize = 4;
 pub const ALIGNMENT: usize = 32;
 /// First word of the slot while its other words change.
 pub const CHANGING: u64 = 1;
+/// Number of private words.
+pub const PRIVATE_WORDS: usize = 3;
 
-pub use access::{get, offset, set, state, swap};
+pub use access::{get, offset, set, set_private, state, swap, take_private};
 
 #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), target_os = "linux", not(miri)))]
 mod access {
-    use super::{ALIGNMENT, CHANGING, WORDS};
+    use super::{ALIGNMENT, CHANGING, PRIVATE_WORDS, WORDS};
     use std::arch::asm;
 
     // SAFETY: defines a zeroed thread-local variable under a name that only this crate uses. The
@@ -52,16 +60,16 @@ mod access {
     #[expect(unsafe_code)]
     mod definition {
         std::arch::global_asm!(
-            ".pushsection .tbss.blkkin_thread_slot_1,\"awT\",%nobits",
-            ".weak blkkin_thread_slot_1",
-            ".hidden blkkin_thread_slot_1",
-            ".type blkkin_thread_slot_1, %object",
-            ".size blkkin_thread_slot_1, {size}",
+            ".pushsection .tbss.blkkin_thread_slot_2,\"awT\",%nobits",
+            ".weak blkkin_thread_slot_2",
+            ".hidden blkkin_thread_slot_2",
+            ".type blkkin_thread_slot_2, %object",
+            ".size blkkin_thread_slot_2, {size}",
             ".balign {alignment}",
-            "blkkin_thread_slot_1:",
+            "blkkin_thread_slot_2:",
             ".zero {size}",
             ".popsection",
-            size = const super::WORDS * size_of::<u64>(),
+            size = const (super::WORDS + super::PRIVATE_WORDS) * size_of::<u64>(),
             alignment = const super::ALIGNMENT,
         );
     }
@@ -75,14 +83,14 @@ mod access {
         unsafe {
             #[cfg(target_arch = "x86_64")]
             asm!(
-                "mov {offset}, qword ptr [rip + blkkin_thread_slot_1@GOTTPOFF]",
+                "mov {offset}, qword ptr [rip + blkkin_thread_slot_2@GOTTPOFF]",
                 offset = out(reg) offset,
                 options(nostack, preserves_flags, readonly),
             );
             #[cfg(target_arch = "aarch64")]
             asm!(
-                "adrp {offset}, :gottprel:blkkin_thread_slot_1",
-                "ldr {offset}, [{offset}, :gottprel_lo12:blkkin_thread_slot_1]",
+                "adrp {offset}, :gottprel:blkkin_thread_slot_2",
+                "ldr {offset}, [{offset}, :gottprel_lo12:blkkin_thread_slot_2]",
                 offset = out(reg) offset,
                 options(nostack, preserves_flags, readonly),
             );
@@ -158,6 +166,37 @@ mod access {
         replaced
     }
 
+    /// Makes this thread's private words absent, and returns them; the first is 0 if they were
+    /// absent.
+    #[inline(never)]
+    pub fn take_private() -> [u64; PRIVATE_WORDS] {
+        let first = slot().wrapping_add(WORDS);
+        // SAFETY: as in `read`; the private words follow the slot. The compiler keeps the order of
+        // volatile accesses. The first word is cleared before the others are read, so that a signal
+        // handler either has changed all of them or finds them absent.
+        #[expect(unsafe_code)]
+        unsafe {
+            let present = first.read_volatile();
+            first.write_volatile(0);
+            [present, first.add(1).read_volatile(), first.add(2).read_volatile()]
+        }
+    }
+
+    /// Sets this thread's private words, which must be absent. They stay absent if the first is 0.
+    #[inline(never)]
+    pub fn set_private(words: &[u64; PRIVATE_WORDS]) {
+        let first = slot().wrapping_add(WORDS);
+        let [present, rest @ ..] = words;
+        // SAFETY: as in `take_private`.
+        #[expect(unsafe_code)]
+        unsafe {
+            for (index, word) in rest.iter().enumerate() {
+                first.add(1 + index).write_volatile(*word);
+            }
+            first.write_volatile(*present);
+        }
+    }
+
     #[inline(always)]
     fn read(slot: *mut u64) -> [u64; WORDS] {
         // SAFETY: as in `state`; the slot has this many words.
@@ -187,13 +226,15 @@ mod access {
     not(miri)
 )))]
 mod access {
-    use super::WORDS;
+    use super::{PRIVATE_WORDS, WORDS};
     use std::cell::Cell;
 
     thread_local! {
         /// This thread's slot. The variable has no destructor, so it can be used until the thread
         /// ends.
         static SLOT: Cell<[u64; WORDS]> = const { Cell::new([0; WORDS]) };
+        /// This thread's private words.
+        static PRIVATE: Cell<[u64; PRIVATE_WORDS]> = const { Cell::new([0; PRIVATE_WORDS]) };
     }
 
     /// Returns the offset of this program's or library's slots from the thread pointer, in bytes;
@@ -221,6 +262,19 @@ mod access {
     pub fn swap(words: &[u64; WORDS]) -> [u64; WORDS] {
         SLOT.replace(*words)
     }
+
+    /// Makes this thread's private words absent, and returns them; the first is 0 if they were
+    /// absent.
+    pub fn take_private() -> [u64; PRIVATE_WORDS] {
+        let [present, second, third] = PRIVATE.get();
+        PRIVATE.set([0, second, third]);
+        [present, second, third]
+    }
+
+    /// Sets this thread's private words, which must be absent. They stay absent if the first is 0.
+    pub fn set_private(words: &[u64; PRIVATE_WORDS]) {
+        PRIVATE.set(*words);
+    }
 }
 
 #[cfg(test)]
@@ -242,6 +296,22 @@ mod tests {
         assert_eq!((get(), state()), (A, 2));
         assert_eq!(swap(&[0; WORDS]), A);
         assert_eq!((get(), state()), ([0; WORDS], 0));
+    }
+
+    #[test]
+    fn each_thread_has_absent_private_words() {
+        set(&A);
+        set_private(&[1, 2, 3]);
+        let other = std::thread::spawn(|| {
+            let first = take_private();
+            set_private(&[4, 5, 6]);
+            (first, get(), take_private())
+        });
+        assert_eq!(other.join().unwrap(), ([0; PRIVATE_WORDS], [0; WORDS], [4, 5, 6]));
+        assert_eq!(get(), A, "the slot is separate");
+        assert_eq!(take_private(), [1, 2, 3]);
+        assert_eq!(take_private()[0], 0);
+        set(&[0; WORDS]);
     }
 
     #[test]
@@ -284,5 +354,37 @@ mod tests {
         assert_eq!((wrong, TORN.load(Relaxed)), (0, 0));
         assert!(WHOLE.load(Relaxed) > 0, "not interrupted");
         set(&[0; WORDS]);
+    }
+
+    /// A signal handler that replaces private words that it finds, and puts back absent ones, does
+    /// not make the interrupted code take a mixture.
+    #[cfg(feature = "testing")]
+    #[test]
+    fn handlers_do_not_mix_private_words() {
+        use crate::testing::while_interrupted;
+        use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+        static REPLACED: AtomicU64 = AtomicU64::new(0);
+        fn handler() {
+            let found = take_private();
+            match found {
+                [0, ..] => set_private(&found),
+                _ => {
+                    let number = 1_000_000_000 + REPLACED.fetch_add(1, Relaxed);
+                    set_private(&[1, number, number]);
+                }
+            }
+        }
+        let (mut mixed, mut lost) = (0, 0);
+        while_interrupted(handler, || {
+            for number in 1..=1_000_000 {
+                set_private(&[1, number, number]);
+                let [present, second, third] = take_private();
+                mixed += u32::from(second != third || second != number && second < 1_000_000_000);
+                lost += u32::from(present != 1);
+            }
+        })
+        .unwrap();
+        assert_eq!((mixed, lost), (0, 0));
+        assert!(REPLACED.load(Relaxed) > 0, "not interrupted");
     }
 }

@@ -475,10 +475,14 @@ int blkkin_b3_format(const struct blkkin_context *context, char *text, size_t si
  * Enter and exit come in pairs, on one thread, and may be nested; the exit restores the span that the
  * enter found. Exit before the thread works for others: in an event loop or a coroutine, enter at
  * each resumption and exit at each suspension. Both may be called in signal handlers. The functions
- * of blkin do not set the current span, because none of them says when the work for a span is over. */
+ * of blkin do not set the current span, because none of them says when the work for a span is over.
+ *
+ * If a session enables the event `blkkin:run`, a thread that stops to show a span, at the exit or at
+ * the enter of another span, records for how long it showed the span. */
 struct blkkin_entered {
 	uint64_t replaced_[4];
-	uint64_t restores_;
+	uint64_t exit_;
+	uint64_t private_[3];
 };
 
 /* Make the span of `trace`, or of `context` with its trace id of 128 bits, the thread's current

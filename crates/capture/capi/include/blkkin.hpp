@@ -135,8 +135,9 @@ inline std::optional<blkkin_context> parse_b3(std::string_view header) noexcept
 }
 
 // A step that is the thread's current span until the end of this guard's scope; Trace::enter makes
-// it. See blkkin_span_enter in <blkkin.h>. The guard then restores the former current span. It
-// belongs to its thread and its scope, so it can be neither copied nor moved.
+// it. See blkkin_span_enter in <blkkin.h>. The guard then restores the former current span, and
+// records the run if a session enables `blkkin:run`. It belongs to its thread and its scope, so it
+// can be neither copied nor moved.
 class [[nodiscard]] EnteredSpan {
 	blkkin_entered in_c;
 

@@ -6,14 +6,15 @@ use crate::emit;
 use crate::guard;
 use crate::headers;
 use crate::layout::{
-    Context, Endpoint, EnteredSpan, INVALID, NO_SPACE, OK, RANDOM, SAMPLED, Trace, TraceInfo,
+    Context, Endpoint, EnteredSpan, Exit, INVALID, NO_SPACE, OK, RANDOM, SAMPLED, Trace, TraceInfo,
 };
 use crate::raw_annotation::RawAnnotation;
 use crate::record;
 use blkkin_trace::context::Text;
-use blkkin_trace::current_span::{self, FormerSpan};
+use blkkin_trace::current_span::{self, FormerRun, FormerSpan};
 use blkkin_trace::family;
 use std::ffi::{CStr, c_char, c_int, c_uint};
+use std::mem::MaybeUninit;
 use std::{ptr, slice};
 
 /// Exports functions of the C API under their own names. `blkkin.h` documents them.
@@ -137,9 +138,10 @@ exported! {
             return INVALID;
         }
         // SAFETY: not NULL, so valid.
-        let EnteredSpan { replaced, restores } = unsafe { entered.read() };
-        if restores != 0 {
-            FormerSpan::from_words(replaced).restore();
+        let entered = unsafe { entered.read() };
+        // SAFETY: the enter has set it, and its private words if it says so.
+        if let Some(former) = unsafe { former_span(&entered) } {
+            former.restore();
         }
         OK
     }
@@ -164,11 +166,41 @@ unsafe fn enter(entered: *mut EnteredSpan, info: Option<TraceInfo>, trace_id_hig
         }
         _ => current_span::clear(),
     };
-    let restores = u64::from(replaced.is_some());
-    let replaced = replaced.unwrap_or(FormerSpan::NOTHING).words();
+    let (words, run) = replaced.unwrap_or(FormerSpan::NOTHING).parts();
+    let mut private = [MaybeUninit::uninit(); 3];
+    let exit = match run {
+        _ if replaced.is_none() => Exit::None,
+        FormerRun::Unchanged => Exit::Restore,
+        FormerRun::Ended => Exit::RestoreRun,
+        FormerRun::Absent(words) => {
+            private = words.map(MaybeUninit::new);
+            Exit::RestoreWords
+        }
+    };
+    let found = EnteredSpan { replaced: words, exit: exit as u64, private };
     // SAFETY: not NULL, so valid.
-    unsafe { entered.write(EnteredSpan { replaced, restores }) };
+    unsafe { entered.write(found) };
     OK
+}
+
+/// Returns what the exit has to restore; `None` if nothing.
+///
+/// # Safety
+///
+/// The private words are set if the exit restores them.
+unsafe fn former_span(entered: &EnteredSpan) -> Option<FormerSpan> {
+    let EnteredSpan { replaced, exit, private } = *entered;
+    const NONE: u64 = Exit::None as u64;
+    const RESTORE: u64 = Exit::Restore as u64;
+    const RESTORE_WORDS: u64 = Exit::RestoreWords as u64;
+    let run = match exit {
+        NONE => return None,
+        RESTORE => FormerRun::Unchanged,
+        // SAFETY: by the caller's promise.
+        RESTORE_WORDS => FormerRun::Absent(private.map(|word| unsafe { word.assume_init() })),
+        _ => FormerRun::Ended,
+    };
+    Some(FormerSpan::from_parts(replaced, run))
 }
 
 /// Returns the C string; `None` for NULL.

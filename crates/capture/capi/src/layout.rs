@@ -2,7 +2,7 @@
 //! their layout.
 
 use std::ffi::{c_char, c_int, c_uint};
-use std::mem::{align_of, offset_of, size_of};
+use std::mem::{MaybeUninit, align_of, offset_of, size_of};
 
 /// Service that a span runs in, with its address and port; the structure `blkin_endpoint` in C.
 #[repr(C)]
@@ -92,12 +92,28 @@ pub struct Context {
 
 /// Guard of a span that a thread has entered; the structure `blkkin_entered` in C.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct EnteredSpan {
     /// The thread's former current span, if it has to be restored.
     pub replaced: [u64; 4],
-    /// 1 if `replaced` has to be restored, otherwise 0.
-    pub restores: u64,
+    /// Number of an [`Exit`].
+    pub exit: u64,
+    /// Private words to restore, for [`Exit::RestoreWords`] only; otherwise they are not set.
+    pub private: [MaybeUninit<u64>; 3],
+}
+
+/// Restoration by the exit of a span.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Exit {
+    /// Nothing has to be restored.
+    None = 0,
+    /// The former span. No channel wanted runs at the enter.
+    Restore = 1,
+    /// The former span, whose run the enter has ended.
+    RestoreRun = 2,
+    /// The former span, and the thread's private words.
+    RestoreWords = 3,
 }
 
 /// Flag of a [`Context`], `BLKKIN_SAMPLED`: the request is sampled.
@@ -120,7 +136,8 @@ const _: () = {
     assert!(size_of::<TraceInfo>() == 24 && size_of::<PackedTraceInfo>() == 24);
     assert!(offset_of!(TraceInfo, span_id) == 8 && offset_of!(TraceInfo, parent_span_id) == 16);
     assert!(align_of::<PackedTraceInfo>() == 1);
-    assert!(size_of::<EnteredSpan>() == 40 && offset_of!(EnteredSpan, restores) == 32);
+    assert!(size_of::<EnteredSpan>() == 64 && offset_of!(EnteredSpan, exit) == 32);
+    assert!(offset_of!(EnteredSpan, private) == 40);
 };
 
 #[cfg(target_pointer_width = "64")]

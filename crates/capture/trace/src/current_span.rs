@@ -14,18 +14,39 @@
 //! call, lock or allocation, and may happen in a signal handler, which must restore what it found.
 //! If a program has several copies of this crate, such as libblkkin and a program in Rust, each has
 //! its own slots, and tells its agents of them.
+//!
+//! # Runs
+//!
+//! A channel can record the [runs](crate::family::RUN) of spans: the periods in which a thread
+//! showed them. The thread records a run when it stops to show the span, also if it enters another
+//! span meanwhile; when it shows the span again, another run starts. A run begins just before the
+//! thread shows the span, and ends just after, so the runs cover each moment, and runs of nested
+//! spans overlap by a few nanoseconds. A span that is shown when a channel begins to record runs
+//! has no run until it is entered again, and one that is shown when the thread ends has no last
+//! run. A forked child continues the run of the thread that forked.
+//!
+//! A change of the current span that records a run does what recording an event does. As long as no
+//! channel wants runs, an enter and exit cost another load and branch. A signal handler may
+//! interrupt a change, and enter spans itself: the runs are then exact too, or a run around the
+//! handler includes the handler's.
+
+mod run;
 
 use crate::SpanContext;
 use crate::daemon::catalog;
 use blkkin_control::current_span::{CHANGING, NONE, SPAN, WORDS};
 use blkkin_sys::thread_slot;
+pub use run::FormerRun;
 
 const _: () = assert!(CHANGING == thread_slot::CHANGING && WORDS == thread_slot::WORDS);
 
 /// The current span, or the absence of one, that a thread had before a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the current span has to be restored"]
-pub struct FormerSpan([u64; WORDS]);
+pub struct FormerSpan {
+    words: [u64; WORDS],
+    run: FormerRun,
+}
 
 /// Makes the span with these ids the thread's current span. The ids are those of a sampled request:
 /// lower and upper half of the trace id, and the span id. Returns what was replaced; `None` if
@@ -33,7 +54,17 @@ pub struct FormerSpan([u64; WORDS]);
 #[inline]
 pub fn set(trace_id: [u64; 2], span_id: u64) -> Option<FormerSpan> {
     let [low, high] = trace_id;
-    catalog::has_been_made().then(|| FormerSpan(thread_slot::swap(&[SPAN, low, high, span_id])))
+    catalog::has_been_made().then(|| change([SPAN, low, high, span_id]))
+}
+
+/// Sets the words of the thread's slot, and returns what they replace. Records the run of the span
+/// that the thread no longer shows, if a channel wants runs.
+#[inline(always)]
+fn change(words: [u64; WORDS]) -> FormerSpan {
+    match run::may_be_wanted() {
+        true => run::change(&words),
+        false => FormerSpan { words: thread_slot::swap(&words), run: FormerRun::Unchanged },
+    }
 }
 
 /// Makes the span with this context the thread's current span, or clears the current span if the
@@ -55,26 +86,37 @@ pub fn replace(context: Option<&SpanContext>) -> Option<FormerSpan> {
 #[inline]
 pub fn clear() -> Option<FormerSpan> {
     let may_be_set = catalog::has_been_made() && thread_slot::state() != NONE;
-    may_be_set.then(|| FormerSpan(thread_slot::swap(&[NONE; WORDS])))
+    may_be_set.then(|| change([NONE; WORDS]))
 }
 
 impl FormerSpan {
     /// No current span.
-    pub const NOTHING: FormerSpan = FormerSpan([NONE; WORDS]);
+    pub const NOTHING: FormerSpan = FormerSpan { words: [NONE; WORDS], run: FormerRun::Unchanged };
 
     /// Makes this span the current one again. Call it only on the thread on which it was replaced.
     #[inline]
     pub fn restore(self) {
-        thread_slot::set(&self.0);
+        match self.run {
+            FormerRun::Unchanged => thread_slot::set(&self.words),
+            former => run::restore(&self.words, former),
+        }
     }
 
-    /// Returns the words of the slot, for an interface that cannot store a `FormerSpan`.
-    pub const fn words(self) -> [u64; WORDS] {
-        self.0
+    /// Returns what has to be restored in place of this span, if this span was exited before the
+    /// span that replaced it. `earlier` is what the enter of this span replaced.
+    pub fn skipped_to(self, earlier: FormerSpan) -> FormerSpan {
+        let run = if earlier.run == FormerRun::Unchanged { self.run } else { earlier.run };
+        FormerSpan { words: earlier.words, run }
     }
 
-    /// Returns what was replaced, from the result of [`words`](Self::words).
-    pub const fn from_words(words: [u64; WORDS]) -> FormerSpan {
-        FormerSpan(words)
+    /// Returns the words of the slot and the state of runs, for an interface that cannot store a
+    /// `FormerSpan`.
+    pub const fn parts(self) -> ([u64; WORDS], FormerRun) {
+        (self.words, self.run)
+    }
+
+    /// Returns what was replaced, from the result of [`parts`](Self::parts).
+    pub const fn from_parts(words: [u64; WORDS], run: FormerRun) -> FormerSpan {
+        FormerSpan { words, run }
     }
 }

@@ -1,4 +1,4 @@
-//! The event types of annotations and spans. An event type has one level, so annotations of one
+//! The event types of annotations, spans and runs. An event type has one level, so annotations of one
 //! name form a family: one [`EventType`] for each level. C, C++ and Rust record through the same
 //! families, so a process that uses all three still has each type once.
 //!
@@ -7,7 +7,7 @@
 //! event, each time that a sampled request with such an id starts or arrives in the process.
 
 use crate::event::Payload;
-use crate::{EventType, Kind, Level};
+use crate::{EventType, Kind, Level, Width};
 use blkkin_ring::{BriefRoom, Encoder, Pen};
 
 /// Number of event types in a family: one for each severity level.
@@ -102,6 +102,22 @@ pub static SPAN: Family = family!(
 /// that a sampled request with such an id starts or arrives.
 pub static WIDE_TRACE_ID: EventType =
     EventType::new("blkkin:wide_trace_id", DEFAULT_LEVEL, &["trace_id", "trace_id_high"], ("", 0));
+
+/// Event type of runs: periods in which a thread showed a span as its [current
+/// span](crate::current_span). A run is recorded when the thread stops to show the span; `start`
+/// and `duration` are in units of the clock of the event's time, as in [`SPAN`].
+pub static RUN: EventType = EventType::new(
+    "blkkin:run",
+    DEFAULT_LEVEL,
+    &["trace_id", "trace_id_high", "span_id", "start", "duration"],
+    ("", 0),
+);
+
+/// Kinds of the fields of [`RUN`].
+pub(crate) const RUN_KINDS: &[Kind] = {
+    let id = Kind::Hex(Width::Bits64);
+    &[id, id, id, U64, U64]
+};
 
 impl Family {
     /// Returns the family's event type for a level.
@@ -262,7 +278,8 @@ mod tests {
     #[test]
     fn families_have_no_place() {
         let families = [&TIMESTAMP, &KEYVAL_STRING, &KEYVAL_INTEGER, &SPAN];
-        let mut types = families.iter().flat_map(|family| family.types()).chain([&WIDE_TRACE_ID]);
+        let mut types =
+            families.iter().flat_map(|family| family.types()).chain([&WIDE_TRACE_ID, &RUN]);
         assert!(types.all(|event| event.place() == ("", 0)));
     }
 }

@@ -6,8 +6,8 @@
 //! then recorded as one event with its ids, start and duration. Annotations are separate events.
 //! Neither style is bound to a thread: code that causes a span passes its own span on.
 //!
-//! [`Trace::enter`] shows to observers outside of the program for which span a thread works: see
-//! [`current_span`](crate::current_span).
+//! [`Trace::enter`] shows to observers outside of the program for which span a thread works, and
+//! records when: see [`current_span`](crate::current_span).
 //!
 //! ```
 //! use blkkin_trace::{Endpoint, Trace, sample};

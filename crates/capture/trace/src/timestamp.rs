@@ -1,4 +1,4 @@
-//! Start times of spans, measured by the clock of the channels' rings.
+//! Start times of spans and runs, measured by the clock of the channels' rings.
 
 use blkkin_ring::Clock;
 use blkkin_sys::{monotonic_ns, tsc};
@@ -45,6 +45,16 @@ impl Timestamp {
     #[inline(always)]
     pub const fn is_some(self) -> bool {
         self.clock != NO_CLOCK
+    }
+
+    /// Returns the time as two words, of which the first is 0 for [`NONE`](Self::NONE) only.
+    pub(crate) const fn words(self) -> [u64; 2] {
+        [self.clock as u64, self.time]
+    }
+
+    /// Returns a time from the result of [`words`](Self::words).
+    pub(crate) const fn from_words([clock, time]: [u64; 2]) -> Timestamp {
+        Timestamp { time, clock: clock as u8 }
     }
 
     /// Returns this time and the time elapsed since then, in units of the clock. Returns `None` if

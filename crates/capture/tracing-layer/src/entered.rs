@@ -34,7 +34,7 @@ pub(crate) fn exit(id: u64) {
         let Some(place) = entered.iter().rposition(|(other, _)| *other == id) else { return };
         let (_, replaced) = entered.remove(place);
         match entered.get_mut(place) {
-            Some((_, replaced_next)) => *replaced_next = replaced,
+            Some((_, replaced_next)) => *replaced_next = replaced_next.skipped_to(replaced),
             None => replaced.restore(),
         }
     });

@@ -39,7 +39,8 @@
 //!
 //! Observers outside of the program can read which span a thread has entered: its [current
 //! span](blkkin_trace::current_span). If no channel wanted the entered span at its start, a wanted
-//! span around it remains the current one.
+//! span around it remains the current one. Channels that want `blkkin:run` record the periods in
+//! which the thread showed its current spans.
 //!
 //! Messages of the `log` crate are recorded as `log:log event`, if the program installs
 //! `tracing-log`, as `tracing-subscriber` does for a global subscriber.

@@ -9,7 +9,7 @@ use blkkin_sys::testing::own_test;
 use blkkin_sys::thread_slot;
 use blkkin_trace::control::current_span::CurrentSpan;
 use blkkin_trace::sample::{self, Sampling};
-use support::TestAgent;
+use support::{Event, TestAgent};
 use tracing::{Dispatch, Span, dispatcher, info_span};
 use tracing_subscriber::layer::SubscriberExt;
 
@@ -24,6 +24,70 @@ fn the_entered_span_is_the_current_one() {
     program.enable(0, &[support::rule("*")]);
     program.ping();
     assert!(child.wait().unwrap().success());
+}
+
+/// The runs of spans that a program enters in turn, like an executor of futures, are exact.
+#[test]
+fn entered_spans_have_runs() {
+    let agent = TestAgent::new("layer-runs");
+    let mut command = own_test::<&str>(&[], "takes_turns");
+    command.env("BLKKIN_SOCKET", &agent.path).env("BLKKIN_WAIT", "30000");
+    let mut child = command.spawn().unwrap();
+    let mut program = agent.program();
+    program.add(0, &[]);
+    program.enable(0, &[support::rule("*")]);
+    program.ping();
+    assert!(child.wait().unwrap().success());
+    let events = program.events(0);
+    let number = |event: &Event, at: usize| {
+        u64::from_le_bytes(event.fields[at][..].try_into().expect("8 bytes"))
+    };
+    // Ids and period: start and duration are the last fields of both event types.
+    let period = |event: &Event| {
+        let start_at = if event.name == "blkkin:run" { 3 } else { 4 };
+        let start = number(event, start_at);
+        let ids = [0, 1, 2].map(|at| number(event, at));
+        (ids, start, start + number(event, start_at + 1))
+    };
+    let named = |name: &str| {
+        let named = events.iter().filter(|event| event.name == name);
+        let mut periods: Vec<_> = named.map(period).collect();
+        periods.sort_by_key(|(_, _, end)| *end);
+        periods
+    };
+    let (runs, inside) = (named("blkkin:run"), named("current_span:inside"));
+    let [first] = named("current_span:first")[..] else { panic!("{events:?}") };
+    let [second] = named("current_span:second")[..] else { panic!("{events:?}") };
+    let expected = [first, second, first, first, second];
+    assert_eq!(runs.len(), expected.len(), "{runs:?}");
+    assert_eq!(inside.len(), runs.len());
+    for ((run, span), inside) in runs.iter().zip(&expected).zip(&inside) {
+        assert_eq!(run.0, span.0, "{runs:?}");
+        for (outer, inner) in [(span, run), (run, inside)] {
+            assert!(outer.1 <= inner.1 && inner.2 <= outer.2, "{outer:?} {inner:?}");
+        }
+    }
+}
+
+/// Program: enters two spans in turn, and then exits the outer one first. Creates a short span each
+/// time.
+#[test]
+#[ignore = "a program of other tests"]
+fn takes_turns() {
+    let subscriber = tracing_subscriber::registry().with(blkkin_tracing::layer());
+    dispatcher::with_default(&Dispatch::new(subscriber), || {
+        let inside = || drop(info_span!("inside"));
+        let (first, second) = (info_span!("first"), info_span!("second"));
+        for span in [&first, &second, &first] {
+            span.in_scope(inside);
+        }
+        let outer = first.clone().entered();
+        inside();
+        let inner = second.clone().entered();
+        drop(outer);
+        inside();
+        drop(inner);
+    });
 }
 
 /// Returns what an observer of this thread sees.

@@ -32,9 +32,19 @@ fn program(node: &Node) -> Vec<OsString> {
     program
 }
 
-/// Records a load of 300 ms. Returns the spans of each traced request, and the number of requests
-/// that the load made.
-fn recorded(sample: Option<&str>) -> (Vec<Vec<Value>>, u64) {
+/// What a load leaves in the trace.
+#[derive(Default)]
+struct Recorded {
+    /// Spans of each traced request.
+    requests: Vec<Vec<Value>>,
+    /// Number of runs for each span id.
+    runs: BTreeMap<u64, u64>,
+    /// Number of requests that the load made.
+    count: u64,
+}
+
+/// Records a load of 300 ms.
+fn recorded(sample: Option<&str>) -> Recorded {
     let node = Node::new();
     let _agent = node.agent();
     let output = node.output();
@@ -57,7 +67,7 @@ fn recorded(sample: Option<&str>) -> (Vec<Vec<Value>>, u64) {
     let printed = spans.args(["spans", "--json"]).arg(&output).output().unwrap();
     if String::from_utf8_lossy(&printed.stderr).contains("no CTF trace found") {
         // No program created a trace.
-        return (Vec::new(), count);
+        return Recorded { count, ..Recorded::default() };
     }
     assert!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
     let mut requests: Vec<Vec<Value>> = Vec::new();
@@ -76,7 +86,21 @@ fn recorded(sample: Option<&str>) -> (Vec<Vec<Value>>, u64) {
             _ => {}
         }
     }
-    (requests, count)
+    let runs = blkkin(node.directory.path())
+        .args(["view", "--json", "--filter", "name == \"blkkin:run\""])
+        .arg(&output)
+        .output()
+        .unwrap();
+    assert!(runs.status.success(), "{}", String::from_utf8_lossy(&runs.stderr));
+    let lines = String::from_utf8(runs.stdout).unwrap();
+    let mut runs = BTreeMap::new();
+    for line in lines.lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        if line["type"] == "event" {
+            *runs.entry(line["fields"]["span_id"].as_u64().unwrap()).or_default() += 1;
+        }
+    }
+    Recorded { requests, runs, count }
 }
 
 /// Formats a request as a tree: a line for each span, indented below its parent, in an order
@@ -151,7 +175,8 @@ nbd: flush (server)
 
 #[test]
 fn requests_cross_all_services() {
-    let (requests, count) = recorded(None);
+    let Recorded { requests, runs, count } = recorded(None);
+    let mut journal_runs = 0;
     assert_eq!(requests.len() as u64, count, "each request is there, and once");
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     for spans in &requests {
@@ -177,6 +202,20 @@ fn requests_cross_all_services() {
         assert!(tag("offset").as_u64().unwrap() < 1 << 20);
         assert!(tag("handle").as_u64().unwrap() < 8);
         assert_eq!(root["annotations"][0]["value"], "sent to composer");
+        // The nbd server works for a request when it arrives, and when it is answered.
+        let runs_of = |span: &Value| {
+            let id = u64::from_str_radix(span["id"].as_str().unwrap(), 16).unwrap();
+            runs.get(&id).copied().unwrap_or(0)
+        };
+        assert_eq!(runs_of(root), 2, "{root}");
+        for span in spans {
+            // Both sides of a call have one id. A store works for several journal spans at once,
+            // and shows one of them.
+            match span["name"].as_str() {
+                Some("journal") => journal_runs += runs_of(span),
+                _ => assert!(runs_of(span) > 0, "{span}"),
+            }
+        }
         // A child is within its parent: all processes use the same clock.
         for span in spans {
             let Some(parent) = span["parent"].as_u64() else { continue };
@@ -189,18 +228,19 @@ fn requests_cross_all_services() {
         }
     }
     assert!(["read", "write", "flush"].iter().all(|name| counts[name] > 2), "{counts:?}");
+    assert!(journal_runs > 0);
 }
 
 /// Requests that are not sampled at their start leave no span, and sampled requests are complete.
 #[test]
 fn some_requests_are_followed() {
-    let (requests, count) = recorded(Some("1/10"));
+    let Recorded { requests, count, .. } = recorded(Some("1/10"));
     assert!(
         !requests.is_empty() && requests.len() as u64 * 3 < count,
         "{} {count}",
         requests.len()
     );
     assert!(requests.iter().all(|spans| spans[0]["service"] == "nbd" && spans.len() >= 5));
-    let (requests, _) = recorded(Some("0/s"));
-    assert!(requests.is_empty());
+    let Recorded { requests, runs, .. } = recorded(Some("0/s"));
+    assert!(requests.is_empty() && runs.is_empty());
 }

@@ -353,6 +353,8 @@ impl ForwardedRequest<'_> {
         let Operation { kind, fua, name } = self.operation;
         let Request { cookie, offset, length, .. } = self.request;
         let root = request_span(name, &self.request);
+        let trace = root.trace();
+        let _entered = trace.enter();
         let call = root.child(volume_call(kind)).client_span();
         let mut header = Header::request(kind, pending.next_id(), offset, length);
         (header.fua, header.trace) = (fua, call.packed());
@@ -375,6 +377,7 @@ fn answer(
     output: &mut Vec<u8>,
 ) {
     let root = request_span(operation.name, request);
+    let _entered = root.enter();
     let call = root.child(memory_call(operation.kind)).span();
     reply(request.cookie, 0, output);
     let start = request.offset as usize;
@@ -403,6 +406,7 @@ fn finish(
     event_loop: &mut EventLoop<ClientState>,
 ) {
     let PendingRequest { client, cookie, kind, length, call, root } = pending;
+    let _entered = root.enter();
     drop(call);
     if status != 0 {
         root.keyval("error", status);

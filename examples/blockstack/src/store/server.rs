@@ -130,6 +130,8 @@ impl Store {
                 continue;
             }
             let span = server_span(copy_call(kind), self.endpoint, &trace);
+            let trace = span.trace();
+            let _entered = trace.enter();
             if kind == Kind::Read {
                 let start = output.len();
                 Header::reply(kind, number, length, 0).write(&[], output);
@@ -180,7 +182,12 @@ impl Store {
         for waiting in self.waiting.iter_mut().filter(|waiting| waiting.span.is_followed()) {
             waiting.journal = Some(waiting.span.child("journal").span());
         }
+        // The thread works for all requests of the batch, but shows one span only.
+        let journal = self.waiting.iter().find_map(|waiting| waiting.journal.as_ref());
+        let shown = journal.map(|span| span.trace());
+        let entered = shown.as_ref().map(|trace| trace.enter());
         let journaled = self.write_journal();
+        drop(entered);
         for waiting in &mut self.waiting {
             waiting.journal = None;
         }
@@ -194,7 +201,8 @@ impl Store {
             };
             let done = match (&journaled, change) {
                 (Ok(()), Some(change)) => {
-                    let _span = span.child("apply").span();
+                    let apply = span.child("apply").span();
+                    let _entered = apply.enter();
                     self.objects.apply(&Record { number: 0, object, offset, change })
                 }
                 (Ok(()), None) => Ok(()),

@@ -30,6 +30,16 @@ pub(crate) fn server_span(
     Span(PhantomData)
 }
 
+/// Placeholder for the guard of an entered span.
+#[derive(Debug)]
+pub(crate) struct EnteredSpan<'s>(PhantomData<&'s ()>);
+
+/// Does nothing on drop, like a placeholder for a span.
+impl Drop for EnteredSpan<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {}
+}
+
 impl<'a> Span<'a> {
     #[inline(always)]
     pub(crate) fn child(&self, _: &'a str) -> Span<'a> {
@@ -39,6 +49,11 @@ impl<'a> Span<'a> {
     #[inline(always)]
     pub(crate) fn trace(&self) -> Span<'a> {
         Span(PhantomData)
+    }
+
+    #[inline(always)]
+    pub(crate) fn enter(&self) -> EnteredSpan<'_> {
+        EnteredSpan(PhantomData)
     }
 
     #[inline(always)]

@@ -195,6 +195,9 @@ fn event_of(kind: &Kind, language: Language) -> Result<Event, String> {
         ("annotation" | "blkin-span", Language::C | Language::Rust)
         | ("blkin-annotation", Language::C) => Ok(annotation),
         ("span" | "unsampled-span" | "enter" | "unsampled-enter", Language::Rust) => Ok(span),
+        ("run", Language::Rust) => {
+            Ok(Event { name: "blkkin:run", size: HEADER_SIZE + 40, number: None })
+        }
         // The payload has seven words, and strings of 4 and 6 bytes, each with a terminator.
         ("tracing-span", Language::Tracing) => {
             Ok(Event { name: "bench:write", size: HEADER_SIZE + 56 + 12, number: None })

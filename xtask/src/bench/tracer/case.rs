@@ -49,7 +49,7 @@ const fn aside(name: &'static str, title: &'static str, events: u64) -> Kind {
     Kind { name, title, events, what: KindRole::Additional }
 }
 
-const KINDS: [Kind; 12] = [
+const KINDS: [Kind; 13] = [
     floor("time", "reading the time"),
     floor("16-bytes", "… and copying 16 bytes"),
     floor("75-bytes", "… and copying 75 bytes"),
@@ -60,6 +60,7 @@ const KINDS: [Kind; 12] = [
     event("span", "child span that is one event", 1),
     aside("unsampled-span", "… of a request that is not followed", 0),
     aside("enter", "enter and exit of a span", 0),
+    aside("run", "… whose run is recorded", 1),
     aside("unsampled-enter", "… of a request that is not followed", 0),
     aside("tracing-span", "span of the tracing crate, three fields", 1),
 ];

@@ -856,6 +856,33 @@ fn wrong_events_do_not_compile() {
     check("BLKKIN_EVENT(a, b, BLKKIN_INFO, (array, n, int, p, 3));", "blkkin_of_int_many");
 }
 
+/// A program in C records a run each time that it stops to show a span, if a channel wants that.
+#[test]
+fn programs_in_c_record_runs() {
+    for link in [Link::Dynamically, Link::Statically] {
+        let Some(life) = build_of("runs.c", Language::C, "c99", link) else { return };
+        let daemon = TestAgent::new("capi-runs");
+        let mut running = life.start(&daemon, &[]);
+        let mut program = daemon.program();
+        listens(&mut program);
+        assert_eq!(running.step(), "done");
+        assert!(program.events(0).is_empty());
+        program.enable(0, &[rule("blkkin:run")]);
+        program.ping();
+        assert_eq!(running.step(), "done");
+        let events = program.wait_for(0, 5);
+        assert!(events.iter().all(|event| event.name == "blkkin:run"));
+        let number = |field: &Vec<u8>| u64::from_le_bytes(field[..].try_into().expect("8 bytes"));
+        let mut runs: Vec<Vec<u64>> =
+            events.iter().map(|event| event.fields.iter().map(number).collect()).collect();
+        runs.sort_by_key(|run| run[3] + run[4]);
+        let ids: Vec<_> = runs.iter().map(|run| &run[..3]).collect();
+        let (outer, inner, other) = ([1, 2, 10], [1, 0, 11], [u64::MAX, 0, u64::MAX - 1]);
+        assert_eq!(ids, [outer, inner, inner, outer, other]);
+        running.end();
+    }
+}
+
 /// An observer outside of the program finds the current span of each thread, whether the program is
 /// linked with the library or has loaded it when its threads already ran.
 #[cfg(target_arch = "x86_64")]

@@ -31,6 +31,9 @@ impl Trace<'_> {
     ///
     /// If the request is not sampled, the thread has no current span meanwhile.
     ///
+    /// If a channel wants [runs](crate::current_span#runs), the thread records for how long it
+    /// showed the span, when the guard is dropped or another span is entered.
+    ///
     /// The guard belongs to the thread. Do not hold it across an `.await`, or across a switch to
     /// another coroutine: the thread then works for others. Enter the span within each poll
     /// instead:

@@ -1,0 +1,133 @@
+//! Runs of spans: the periods in which a thread shows a span as its current one, recorded as events
+//! of the type [`RUN`].
+//!
+//! The thread's [private words](thread_slot) are the start of the run of the span that it shows:
+//! the clock, the time and the span id. They are absent if no channel wanted runs when the span was
+//! entered. A change that records nothing leaves them as they are, so the span id tells whether
+//! they belong to the span in the slot.
+//!
+//! A change takes the private words before it changes the slot, and sets others afterwards. So a
+//! signal handler in between finds no start, records no run of the interrupted code, and restores
+//! the absent words as it found them.
+
+use super::FormerSpan;
+use crate::event::Payload;
+use crate::family::{RUN, RUN_KINDS};
+use crate::timestamp::Timestamp;
+use blkkin_control::current_span::{SPAN, WORDS};
+use blkkin_ring::{BriefRoom, Encoder, Pen};
+use blkkin_sys::thread_slot::{self, PRIVATE_WORDS};
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Effect of a change of the current span on the run of the former span.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FormerRun {
+    /// None: no channel wanted runs.
+    Unchanged,
+    /// The change has ended the run. Another one starts when the span is restored.
+    Ended,
+    /// The former span had no run. These private words of the thread have to be restored.
+    Absent([u64; PRIVATE_WORDS]),
+}
+
+/// Returns true if a channel wants runs, or may want them while the event type is undecided.
+#[inline(always)]
+pub(super) fn may_be_wanted() -> bool {
+    RUN.is_enabled()
+}
+
+/// Sets the words of the thread's slot, records the run that ends thereby, and starts another one.
+#[inline(never)]
+pub(super) fn change(words: &[u64; WORDS]) -> FormerSpan {
+    if !RUN.is_decided() && !is_wanted_by_now() {
+        return FormerSpan { words: thread_slot::swap(words), run: FormerRun::Unchanged };
+    }
+    let start = Timestamp::now();
+    let found = thread_slot::take_private();
+    let former = thread_slot::swap(words);
+    if let [SPAN, _, _, span_id] = *words {
+        set_start(start, span_id);
+    }
+    let run = match start_of(&former, found) {
+        Some(start) => {
+            record(&former, start);
+            FormerRun::Ended
+        }
+        None => FormerRun::Absent(found),
+    };
+    FormerSpan { words: former, run }
+}
+
+/// Restores the words of the thread's slot after a [`change`], and records the run that ends
+/// thereby.
+#[inline(never)]
+pub(super) fn restore(words: &[u64; WORDS], former: FormerRun) {
+    let now = Timestamp::now();
+    let found = thread_slot::take_private();
+    let shown = thread_slot::swap(words);
+    match (former, *words) {
+        (FormerRun::Absent(private), _) => thread_slot::set_private(&private),
+        (_, [SPAN, _, _, span_id]) => set_start(now, span_id),
+        _ => {}
+    }
+    if let Some(start) = start_of(&shown, found) {
+        record(&shown, start);
+    }
+}
+
+fn set_start(start: Timestamp, span_id: u64) {
+    let [clock, time] = start.words();
+    thread_slot::set_private(&[clock, time, span_id]);
+}
+
+/// Returns the start of the run of the span in the slot, from the thread's private words.
+fn start_of(slot: &[u64; WORDS], private: [u64; PRIVATE_WORDS]) -> Option<Timestamp> {
+    let [state, _, _, shown] = *slot;
+    let [clock, time, span_id] = private;
+    let start = Timestamp::from_words([clock, time]);
+    (state == SPAN && shown == span_id && start.is_some()).then_some(start)
+}
+
+/// Registers the event type, so that it is decided even if the clock, and so each start, is not
+/// known yet. Returns true if a channel wants runs.
+#[cold]
+fn is_wanted_by_now() -> bool {
+    let mut channels = 0;
+    catch_panic(|| channels = RUN.register(RUN_KINDS));
+    channels != 0
+}
+
+/// Records a run that ends now, if a channel wants it.
+fn record(slot: &[u64; WORDS], start: Timestamp) {
+    let Some((start, duration)) = start.elapsed() else { return };
+    let [_, low, high, span_id] = *slot;
+    let run = Run([low, high, span_id, start, duration]);
+    let mut room = BriefRoom::new();
+    if !RUN.record_brief(&run, &mut room) {
+        let encode = |encoder: &mut Encoder<'_>| {
+            // An `Encoder` refuses no field.
+            let _ = run.encode(encoder);
+        };
+        catch_panic(|| RUN.record_slowly(RUN_KINDS, &encode, &mut room));
+    }
+}
+
+/// Fields of the event that records a run.
+struct Run([u64; 5]);
+
+impl Payload for Run {
+    #[inline(always)]
+    fn encode(&self, pen: &mut impl Pen) -> Option<()> {
+        pen.put_words(self.0)
+    }
+}
+
+/// Runs recording code, which panics only on a bug in the tracer. Callers in C cannot handle a
+/// panic, and guards in Rust may be dropped while the thread panics.
+fn catch_panic(work: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
+        // Dropping the panic's payload could panic again.
+        mem::forget(payload);
+    }
+}
