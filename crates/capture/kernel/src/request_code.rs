@@ -1,33 +1,29 @@
 //! Programs that record what the kernel did for requests: waits of their threads ([`wait`]) and
-//! requests to disks ([`disk`]). A program reads a thread's current span from the thread's own
-//! memory, in the layout of `blkkin_control::current_span`. That memory is untrusted: it is read by
-//! a helper that fails where memory is missing, and what it contains is only copied.
+//! requests to disks ([`disk`]). [`shown`] reads the current span of a thread.
 
 mod disk;
+mod shown;
 mod wait;
 
-use crate::assembler::Register::{R0, R1, R2, R3, R10};
-use crate::assembler::{Address, Alu, Assembler, Helper, If, Label, Register, Size};
+use crate::assembler::Assembler;
 use crate::btf::Btf;
 use crate::chosen::ChosenProcesses;
 use crate::error::Error;
-use crate::event_type::{EventTypes, Integer};
-use crate::frame::{FRAME_END, offset};
+use crate::event_type::EventTypes;
 use crate::load::attach as attach_program;
-use crate::ring_code::{FieldWriter, RingCode};
-use crate::span_slots::{SpanSlots, SpanSlotsCode};
+use crate::ring_code::RingCode;
+use crate::span_slots::SpanSlots;
 use crate::tracefs::SystemCall;
-use blkkin_control::current_span::{SPAN, WORDS};
-use blkkin_control::{EventType, FieldKind};
+use blkkin_control::EventType;
 use blkkin_sys::bpf::{AttachPoint, Link};
 use disk::{DiskCode, DiskPlaces, DiskTables};
 use std::sync::Arc;
 use wait::{WaitCode, WaitKinds, WaitPlaces, WaitTable};
 
+pub(crate) use wait::WAIT;
+
 /// Names of the events.
-pub(crate) const WAIT: &str = "request:wait";
-pub(crate) const DISK: &str = "request:disk";
-pub(crate) const NAMES: [&str; 2] = [WAIT, DISK];
+pub(crate) const NAMES: [&str; 2] = [WAIT, disk::DISK];
 
 /// Returns the descriptions of the events, without ids. `calls` are the kernel's system calls.
 pub(crate) fn event_types(calls: &[SystemCall]) -> [EventType; 2] {
@@ -87,89 +83,4 @@ pub(crate) fn attach(
 fn load((name, code): (&'static str, Assembler), btf: &Btf) -> Result<Link, Error> {
     let type_id = btf.raw_tracepoint(name)?.type_id;
     attach_program(name, code, AttachPoint::RawTracepoint(type_id))
-}
-
-/// Offset in the frame of the words that are read from a thread's slot. More words may follow.
-const SHOWN: i16 = FRAME_END - RECORD_SIZE;
-/// Size in bytes of the memory at [`SHOWN`]: the slot's words and what the programs add to them.
-const RECORD_SIZE: i16 = 80;
-/// Slot of the frame for a key of a map.
-const KEY: Address = Address(R10, SHOWN - 8);
-/// Size of a word in bytes.
-const WORD: i16 = 8;
-
-/// Word of the memory at [`SHOWN`].
-const fn shown(word: i16) -> Address {
-    Address(R10, SHOWN + WORD * word)
-}
-
-/// Offsets in the kernel's structures by which a thread's current span is found.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ThreadPlaces {
-    process_id: i16,
-    thread_id: i16,
-    /// Thread pointer.
-    pointer: i16,
-}
-
-impl ThreadPlaces {
-    pub(crate) fn of(btf: &Btf) -> Result<ThreadPlaces, Error> {
-        Ok(ThreadPlaces {
-            process_id: offset(btf, "task_struct", "tgid")?,
-            thread_id: offset(btf, "task_struct", "pid")?,
-            pointer: offset(btf, "task_struct", "thread.fsbase")?,
-        })
-    }
-
-    /// Copies the current span of a thread to the words at [`SHOWN`]. `task` holds the thread, which
-    /// must be the one that runs on this processor. Jumps to `none` if the thread has no current
-    /// span, or if its memory cannot be read. `R0` to `R5` are lost.
-    fn read_span(self, code: &mut Assembler, slots: SpanSlotsCode, task: Register, none: Label) {
-        code.load(Size::Bits32, R0, Address(task, self.process_id));
-        slots.load(code, R0, none);
-        code.load(Size::Bits64, R3, Address(task, self.pointer));
-        code.alu(Alu::Add, R3, R1);
-        code.copy(R1, R10);
-        code.alu_number(Alu::Add, R1, SHOWN.into());
-        code.number(R2, WORDS as u64 * WORD as u64);
-        code.call(Helper::ProbeReadUser);
-        code.jump_if_number(If::NotEqual, R0, 0, none);
-        code.load(Size::Bits64, R1, shown(0));
-        code.jump_if_number(If::NotEqual, R1, SPAN as i32, none);
-        // Ids of 0 are invalid.
-        code.load(Size::Bits64, R1, shown(1));
-        code.load(Size::Bits64, R2, shown(2));
-        code.alu(Alu::Or, R1, R2);
-        code.jump_if_number(If::Equal, R1, 0, none);
-        code.load(Size::Bits64, R1, shown(3));
-        code.jump_if_number(If::Equal, R1, 0, none);
-    }
-}
-
-/// Fields with which the events begin: the ids of the span.
-fn span_fields() -> [(&'static str, FieldKind); 3] {
-    ["trace_id", "trace_id_high", "span_id"].map(|name| (name, Integer::pointer().field()))
-}
-
-/// Writes the ids of the span, from three words at `from`.
-fn write_span(code: &mut Assembler, fields: &mut FieldWriter, from: Address) {
-    let Address(base, first) = from;
-    for word in 0..3 {
-        code.load(Size::Bits64, R1, Address(base, first + WORD * word));
-        fields.register(code, 8, R1);
-    }
-}
-
-/// Writes the difference of two times in 8 bytes: `R1` minus `R2`, or 0 if that is negative or if
-/// `R2` is 0.
-fn write_elapsed(code: &mut Assembler, fields: &mut FieldWriter) {
-    let (unknown, is_known) = (code.label(), code.label());
-    code.jump_if_number(If::Equal, R2, 0, unknown);
-    code.jump_if(If::Less, R1, R2, unknown);
-    code.alu(Alu::Sub, R1, R2);
-    code.jump(is_known);
-    code.set(unknown);
-    code.number(R1, 0);
-    code.set(is_known);
-    fields.register(code, 8, R1);
 }

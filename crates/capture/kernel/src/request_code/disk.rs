@@ -6,9 +6,8 @@
 //! request have no event of their own. Requests without a note, such as those of the kernel's
 //! writeback, are recorded without a span.
 
-use super::{
-    DISK, KEY, RECORD_SIZE, SHOWN, ThreadPlaces, WORD, shown, span_fields, write_elapsed,
-    write_span,
+use super::shown::{
+    KEY, RECORD_SIZE, SHOWN, ThreadPlaces, WORD, shown, span_fields, write_elapsed, write_span,
 };
 use crate::assembler::Register::{R0, R1, R2, R3, R4, R6, R7, R10};
 use crate::assembler::{Address, Alu, Assembler, Helper, If, Register, Size};
@@ -24,6 +23,9 @@ use blkkin_control::{EventType, FieldKind, Label, Width};
 use blkkin_sys::bpf::Map;
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd};
+
+/// Name of the events.
+pub(super) const DISK: &str = "request:disk";
 
 /// Maximum number of operations and of requests that are followed at the same time.
 const FOLLOWED_MAX: usize = 1 << 14;

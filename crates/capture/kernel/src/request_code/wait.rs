@@ -8,7 +8,7 @@
 //! run on, whether it waits for a disk, and in which system call it is. Nothing else is assumed; a
 //! wait of another kind has the reason `other`, and the name of the system call.
 
-use super::{KEY, ThreadPlaces, WAIT, WORD, shown, span_fields, write_elapsed, write_span};
+use super::shown::{KEY, ThreadPlaces, WORD, shown, span_fields, write_elapsed, write_span};
 use crate::assembler::Register::{R0, R1, R2, R3, R6, R7, R8, R9, R10};
 use crate::assembler::{Address, Alu, Assembler, Helper, If, Label, Register, Size};
 use crate::btf::{BitPlace, Btf};
@@ -24,6 +24,9 @@ use blkkin_control::limits::LABELS_MAX;
 use blkkin_control::{EventType, FieldKind, Label as EnumLabel, Width};
 use blkkin_sys::bpf::Map;
 use std::os::fd::{AsFd, AsRawFd};
+
+/// Name of the events.
+pub(crate) const WAIT: &str = "request:wait";
 
 /// Reason why a thread did not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
