@@ -59,7 +59,7 @@ pub struct Selection {
     pub filters: BTreeMap<String, Filter>,
     /// Requests of io_uring of the chosen processes; `None` to leave them out.
     pub uring: Option<UringTracepoints>,
-    /// What the kernel does for requests; `None` to leave it out.
+    /// Events of the kernel's work for requests; `None` to leave them out.
     pub requests: Option<RequestEvents>,
     /// Size of a ring in bytes, a power of two; `None` for the default. There is a ring for each
     /// processor, and a few more.

@@ -27,7 +27,8 @@ pub(super) enum Mode {
     Flight,
     /// All requests are sampled. Events are written to files.
     Written,
-    /// As [`Mode::Written`], and so are the events of what the kernel did for the requests.
+    /// All requests are sampled. Their events, and those of the kernel's work for them, are written
+    /// to files.
     Kernel,
 }
 
@@ -392,8 +393,8 @@ mod tests {
     use super::*;
     use crate::bench::blockstack::fio::LOADS;
 
-    /// Every second slice is off. In as many rounds as there are modes, each mode has each place in a
-    /// round once.
+    /// Every second slice is off. In as many rounds as there are modes, each mode has each place in
+    /// a round once.
     #[test]
     fn modes_take_turns() {
         let count = MODES.len();

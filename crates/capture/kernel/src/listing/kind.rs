@@ -9,7 +9,7 @@ pub enum ProbeKind {
     Tracepoint,
     /// Start or end of a process.
     Process,
-    /// What the kernel does for requests.
+    /// Work of the kernel for a request: a wait of a thread, or a disk request.
     Request,
     /// Raw tracepoint, with arguments of the kernel's types.
     RawTracepoint,

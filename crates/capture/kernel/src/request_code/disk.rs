@@ -298,8 +298,8 @@ fn map_and_key(code: &mut Assembler, map: &Map) {
     code.alu_number(Alu::Add, R2, KEY.1.into());
 }
 
-/// Sets `R0` to the address of the value of a key, which is in a register; 0 if there is none. The
-/// key stays in [`KEY`].
+/// Sets `R0` to the address of the value of a key, which is in a register, or to 0 for an unknown
+/// key. The key stays in [`KEY`].
 fn lookup(code: &mut Assembler, map: &Map, key: Register) {
     code.store(Size::Bits64, KEY, key);
     map_and_key(code, map);

@@ -1,6 +1,6 @@
-//! The current span of a thread, as programs in the kernel read it: from the thread's own memory, in
-//! the layout of `blkkin_control::current_span`. That memory is untrusted. It is read by a helper
-//! that fails where memory is missing, and what it contains is only copied.
+//! The current span of a thread, as programs in the kernel read it: from the thread's own memory,
+//! in the layout of `blkkin_control::current_span`. That memory is untrusted. It is read by a
+//! helper that fails where memory is missing, and what it contains is only copied.
 
 use crate::assembler::Register::{R0, R1, R2, R3, R10};
 use crate::assembler::{Address, Alu, Assembler, Helper, If, Label, Register, Size};
@@ -45,9 +45,9 @@ impl ThreadPlaces {
         })
     }
 
-    /// Copies the current span of a thread to the words at [`SHOWN`]. `task` holds the thread, which
-    /// must be the one that runs on this processor. Jumps to `none` if the thread has no current
-    /// span, or if its memory cannot be read. `R0` to `R5` are lost.
+    /// Copies the current span of a thread to the words at [`SHOWN`]. `task` holds the thread,
+    /// which must be the one that runs on this processor. Jumps to `none` if the thread has no
+    /// current span, or if its memory cannot be read. `R0` to `R5` are lost.
     pub(super) fn read_span(
         self,
         code: &mut Assembler,

@@ -1,8 +1,9 @@
 //! Programs that record how long, and for what, a thread with a current span did not run.
 //!
 //! When such a thread leaves its processor, its current span, the time and the reason are stored in
-//! a table ([`WaitTable`]). The moment at which it is woken is added, and the event is recorded when
-//! it runs again. Threads without a current span cost a look into a table at each of these moments.
+//! a table ([`WaitTable`]). The moment at which it is woken is added, and the event is recorded
+//! when it runs again. Threads without a current span cost a look into a table at each of these
+//! moments.
 //!
 //! The reason is derived from what the kernel knows at that moment: whether the thread could have
 //! run on, whether it waits for a disk, and in which system call it is. Nothing else is assumed; a
@@ -323,8 +324,8 @@ impl WaitCode<'_> {
         }
     }
 
-    /// Sets `R8` to the reason of a wait for the descriptor that is the first argument of the system
-    /// call. `R0` holds the registers of the thread in `R7`.
+    /// Sets `R8` to the reason of a wait for the descriptor that is the first argument of the
+    /// system call. `R0` holds the registers of the thread in `R7`.
     fn reason_of_descriptor(&self, code: &mut Assembler, done: Label) {
         let places = self.places;
         code.number(R8, Reason::Other as u64);
@@ -349,8 +350,8 @@ impl WaitCode<'_> {
         code.jump(done);
     }
 
-    /// Finds the wait of the thread that runs next, and copies its words to those of the frame. Jumps
-    /// to `none` if it has no wait.
+    /// Finds the wait of the thread that runs next, and copies its words to those of the frame.
+    /// Jumps to `none` if it has no wait.
     fn find_next(&self, code: &mut Assembler, none: Label) {
         let thread = self.places.thread;
         code.load(Size::Bits64, R7, Address(R6, 16));
@@ -367,8 +368,8 @@ impl WaitCode<'_> {
         code.store(Size::Bits64, PROCESS, R1);
     }
 
-    /// Returns the program for `sched_waking`, which passes the thread that is woken. It runs in the
-    /// thread that wakes, or in an interrupt.
+    /// Returns the program for `sched_waking`, which passes the thread that is woken. It runs in
+    /// the thread that wakes, or in an interrupt.
     fn waking(&self) -> Assembler {
         let places = self.places;
         let mut code = Assembler::default();
@@ -383,8 +384,8 @@ impl WaitCode<'_> {
         code.store(Size::Bits64, Address(R6, WORD * WOKEN), R0);
         code.load(Size::Bits32, R1, Address(R6, WORD * CAUSE));
         code.jump_if_number(If::NotEqual, R1, Reason::Lock as i32, end);
-        // In an interrupt, such as that of a timer, the running thread has nothing to do with it: it
-        // is not in a system call that releases locks.
+        // In an interrupt, such as that of a timer, the running thread has nothing to do with it:
+        // it is not in a system call that releases locks.
         code.call(Helper::GetCurrentTaskBtf);
         code.copy(R7, R0);
         code.copy(R1, R0);
@@ -411,8 +412,8 @@ impl WaitCode<'_> {
         code.alu(Alu::Add, R2, R1);
     }
 
-    /// Sets `R2` to the address of the entry of the thread in `R8`, or jumps to `none` if it does not
-    /// wait. `R1` is lost.
+    /// Sets `R2` to the address of the entry of the thread in `R8`, or jumps to `none` if it does
+    /// not wait. `R1` is lost.
     fn find_waiting(&self, code: &mut Assembler, none: Label) {
         self.find(code, R8);
         code.load(Size::Bits64, R1, Address(R2, WORD * LEFT));
