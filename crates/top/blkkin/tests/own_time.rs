@@ -44,7 +44,7 @@ event { name = "request:wait"; id = 0; stream_id = 0; fields := struct { hex64 t
 event { name = "request:disk"; id = 1; stream_id = 0; fields := struct { hex64 trace_id; hex64 trace_id_high; hex64 span_id; enum : u32 { vda = 265289728 } device; enum : u8 { read = 0, write = 1 } operation; u64 sector; u32 bytes; u64 queued; u64 served; i32 error; }; };
 event { name = "request:wait"; id = 2; stream_id = 0; fields := struct { hex64 trace_id; hex64 trace_id_high; hex64 span_id; string reason; u64 blocked; u64 runnable; }; };
 event { name = "request:wait"; id = 3; stream_id = 0; fields := struct { hex64 trace_id; hex64 trace_id_high; hex64 span_id; u8 reason; u64 runnable; }; };
-event { name = "request:other"; id = 4; stream_id = 0; fields := struct { hex64 trace_id; hex64 trace_id_high; hex64 span_id; }; };
+event { name = "request:other"; id = 4; stream_id = 0; fields := struct { u8 x; }; };
 "#;
 
 /// Writes a trace with one packet.
@@ -120,7 +120,7 @@ fn session() -> Scratch {
         disk([0, 3], 700_000, 4, 5),
         format!("u8 2 u64le 700000 {context} {ids} {} {}", string("disk"), numbers(&[1, 1])),
         format!("u8 3 u64le 700000 {context} {ids} u8 2 {}", numbers(&[1])),
-        format!("u8 4 u64le 700000 {context} {ids}"),
+        format!("u8 4 u64le 700000 {context} u8 1"),
     ];
     trace(&scratch.0.join("kernel"), KERNEL, &kernel);
     scratch
@@ -137,7 +137,21 @@ fn json_lines(output: &Output) -> Vec<Value> {
     text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-const PICTURE: &str = "";
+const PICTURE: &str = "\
+0000000000000007  qemu: write  1000000000.000100000 s  700 µs  3 spans
+qemu: write       700 µs  own 200 µs  ████████████████████████████████████████████████████████████
+└ server: write   500 µs  own 250 µs          ▐██████████████████████████████████████████▍
+  │     OOOOOOOOOOOOOOOLLLRQ  own 250 µs: other 199 µs, lock 40.0 µs, running 10.0 µs,
+  │                                       runnable 1.00 µs
+  └ store: write  250 µs                               █████████████████████▋
+        DDDDDDDDDDDDDDDDRRQE  own 250 µs: disk vda 190 µs (queued 10.0 µs), running 30.0 µs,
+                                          runnable 15.0 µs, elsewhere 15.0 µs
+own time by service
+server  OOOOOOOOOOOOOOOLLLRQ  own 250 µs: other 199 µs, lock 40.0 µs, running 10.0 µs,
+                                          runnable 1.00 µs
+store   DDDDDDDDDDDDDDDDRRQE  own 250 µs: disk vda 190 µs (queued 10.0 µs), running 30.0 µs,
+                                          runnable 15.0 µs, elsewhere 15.0 µs
+";
 
 #[test]
 fn own_times_are_drawn() {

@@ -12,6 +12,7 @@ use super::{Detail, OwnTime};
 use crate::request::Step;
 use blkkin_model::{Origin, SpanRef, TagRef, ValueRef};
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -36,6 +37,10 @@ impl Step<'_> {
     }
 }
 
+/// Maximum number of devices in the tags of a span, those with the most time first. Servers limit
+/// the number of tags.
+const DISKS_MAX: usize = 100;
+
 /// Key of the tag with the bands.
 const BANDS: &str = "blkkin.own.bands";
 
@@ -52,7 +57,9 @@ impl OwnTime<'_> {
         for (kind, ns) in self.sums() {
             add(format!("blkkin.own.{}", kind.word()), ns);
         }
-        for disk in &self.disks {
+        let mut disks: Vec<_> = self.disks.iter().collect();
+        disks.sort_by_key(|disk| Reverse(disk.queued_ns.saturating_add(disk.served_ns)));
+        for disk in disks.into_iter().take(DISKS_MAX) {
             let device = word(disk.device);
             add(format!("blkkin.disk.{device}.queued"), disk.queued_ns);
             add(format!("blkkin.disk.{device}.served"), disk.served_ns);

@@ -128,13 +128,10 @@ impl OwnLines {
         if !is_beside {
             begin_line(&mut line);
         }
-        let items = sums.items(self.theme);
         let mut column = 0;
-        for (number, (kind, text)) in items.iter().enumerate() {
-            let is_last = number + 1 == items.len();
-            // A comma follows each item but the last.
-            let text = truncate_text(text, room - usize::from(!is_last), self.theme.ascii);
-            let length = text.chars().count() + usize::from(!is_last);
+        for (kind, piece, comma) in sums.pieces(self.theme) {
+            let text = truncate_text(&piece, room - comma.len(), self.theme.ascii);
+            let length = text.chars().count() + comma.len();
             if column > 0 && column + 1 + length > room {
                 begin_line(&mut line);
                 column = 0;
@@ -146,13 +143,11 @@ impl OwnLines {
             column += length;
             match kind {
                 Some(kind) => {
-                    line.push_str(&self.theme.colored(COLORS[*kind as usize], &text));
+                    line.push_str(&self.theme.colored(COLORS[kind as usize], &text));
                 }
                 None => line.push_str(&text),
             }
-            if !is_last {
-                line.push(',');
-            }
+            line.push_str(comma);
         }
         push_line(out, &mut line);
     }
@@ -220,6 +215,23 @@ impl Sums {
             bar.extend(std::iter::repeat_n(' ', BAR));
         }
         bar
+    }
+
+    /// Returns the parts of the text between which a line may end, each with the comma after it.
+    fn pieces(&self, theme: Theme) -> Vec<(Option<OwnKind>, String, &'static str)> {
+        let items = self.items(theme);
+        let mut pieces = Vec::new();
+        for (number, (kind, text)) in items.iter().enumerate() {
+            let comma = if number + 1 < items.len() { "," } else { "" };
+            match text.split_once(" (") {
+                Some((before, within)) => {
+                    pieces.push((*kind, before.to_owned(), ""));
+                    pieces.push((*kind, format!("({within}"), comma));
+                }
+                None => pieces.push((*kind, text.clone(), comma)),
+            }
+        }
+        pieces
     }
 
     /// Returns the kinds as text, largest first, and the disks whose times are not beside the kind.

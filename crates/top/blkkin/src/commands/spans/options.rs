@@ -100,20 +100,18 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "json", help_heading = "Output")]
     pub(super) annotations: bool,
 
-    /// Show below each span what its own time was spent on: on a processor, waiting for one, for a
-    /// disk, a lock, the network; and the sums by service
+    /// Show below each span what its own time was spent on: running, or waiting for a processor, a
+    /// disk, a lock or the network; and the sums by service
     ///
-    /// The session has to record when programs work for spans, and the kernel's events:
+    /// The session has to record when threads work for spans, `blkkin event enable 'blkkin:run'`,
+    /// and when they wait, `blkkin event enable --kernel 'request:*'`. If several threads work for
+    /// a span, it is running while one of them runs.
     ///
-    ///     blkkin event enable 'blkkin:run'
-    ///     blkkin event enable --kernel 'request:*'
-    ///
-    /// Letters of bars without colours: R running, Q runnable (waits for a processor), D disk, L
-    /// lock, N network, F page fault, S sleep, P poll (waits for descriptors), O other, E elsewhere
-    /// (no thread worked for the span), ? unknown. If several threads work for a span, a moment in
-    /// which one of them runs is running. Disks are shown with the time that requests were queued;
-    /// JSON and spans that are sent contain all that is known.
-    #[arg(long, conflicts_with = "json", help_heading = "Output", verbatim_doc_comment)]
+    /// Each bar shows shares, with a colour or a letter for each kind: R running, Q runnable (waits
+    /// for a processor), D disk, L lock, N network, F page fault, S sleep, P poll (waits for
+    /// descriptors), O other, E elsewhere (no thread worked for the span), ? unknown (no event
+    /// tells). With --json and --to, all that is known is always included.
+    #[arg(long, conflicts_with = "json", help_heading = "Output")]
     pub(super) kernel: bool,
 
     /// Use only ASCII [default: if the locale is not UTF-8]
