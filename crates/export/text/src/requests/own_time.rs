@@ -129,7 +129,7 @@ impl OwnLines {
             begin_line(&mut line);
         }
         let mut column = 0;
-        for (kind, piece, comma) in sums.pieces(self.theme) {
+        for (kind, piece, comma) in sums.pieces(self.theme, room) {
             let text = truncate_text(&piece, room - comma.len(), self.theme.ascii);
             let length = text.chars().count() + comma.len();
             if column > 0 && column + 1 + length > room {
@@ -217,13 +217,15 @@ impl Sums {
         bar
     }
 
-    /// Returns the parts of the text between which a line may end, each with the comma after it.
-    fn pieces(&self, theme: Theme) -> Vec<(Option<OwnKind>, String, &'static str)> {
+    /// Returns the parts of the text between which a line may end, each with the comma after it. An
+    /// item longer than `room` characters has two parts.
+    fn pieces(&self, theme: Theme, room: usize) -> Vec<(Option<OwnKind>, String, &'static str)> {
         let items = self.items(theme);
         let mut pieces = Vec::new();
         for (number, (kind, text)) in items.iter().enumerate() {
             let comma = if number + 1 < items.len() { "," } else { "" };
-            match text.split_once(" (") {
+            let is_long = text.chars().count() + comma.len() > room;
+            match text.split_once(" (").filter(|_| is_long) {
                 Some((before, within)) => {
                     pieces.push((*kind, before.to_owned(), ""));
                     pieces.push((*kind, format!("({within}"), comma));

@@ -168,7 +168,7 @@ fn own_times_are_below_their_spans() {
     let out = drawn(&events, narrow);
     assert_eq!(out, OWN_NARROW.strip_prefix('\n').expect("a line of its own"), "\n{out}");
     let colored = drawn(&events, Options { width: 100, kernel: true, color: true, ..OPTIONS });
-    let disk = "\x1b[34m██████████████████\x1b[0m";
+    let disk = "\x1b[34m█████████████████\x1b[0m";
     assert!(colored.contains(disk) && colored.contains("\x1b[34mdisk vda"), "{colored}");
 }
 
@@ -375,8 +375,7 @@ qemu: write client                                     1.00 ms  own 200 µs  █
 └ osd.7: write error                                    350 µs                        ███████
   │    RRRRRRRRRRRRRRRLNODQ  own 350 µs: running 304 µs, lock 15.0 µs, network 15.0 µs,
   │                                      other 9.00 µs, disk 4.00 µs, runnable 3.00 µs,
-  │                                      vda served 3.00 µs,
-  │                                      vdb served 300 µs (queued 5.00 µs)
+  │                                      vda served 3.00 µs, vdb served 300 µs (queued 5.00 µs)
   └ journal ?[31m of a disk: write (before its paren…  10.0 µs                       ▕
 once: write (another root)                                                              ▏
 stray: write (parent 0000000000000009 missing)          210 µs                                 ▕████
@@ -386,8 +385,7 @@ osd.3  DDDDDDDDDDDDDDDDDRQE  own 300 µs: disk vda 260 µs (queued 20.0 µs), ru
                                          runnable 12.0 µs, elsewhere 10.0 µs
 osd.7  RRRRRRRRRRRRRRRLNODQ  own 350 µs: running 304 µs, lock 15.0 µs, network 15.0 µs,
                                          other 9.00 µs, disk 4.00 µs, runnable 3.00 µs,
-                                         vda served 3.00 µs,
-                                         vdb served 300 µs (queued 5.00 µs)
+                                         vda served 3.00 µs, vdb served 300 µs (queued 5.00 µs)
 stray  ???????????????SSSSQ  own 210 µs: unknown 168 µs, sleep 40.0 µs, runnable 2.00 µs
 ";
 const OWN_NARROW: &str = "
