@@ -106,7 +106,8 @@ fn times(part: FunctionKind, tags: &ArrayRef) -> Result<ListArray> {
     let keys = tags.keys().as_string_opt::<i32>().ok_or_else(|| wrong("tags of text"))?;
     let values = tags.values().as_string_opt::<i32>().ok_or_else(|| wrong("tags of text"))?;
     let mut texts = StringViewBuilder::new();
-    let mut columns = vec![Int64Builder::new(); part.field_names().len() - 1];
+    let columns = part.field_names().len() - 1;
+    let mut columns: Vec<_> = (0..columns).map(|_| Int64Builder::new()).collect();
     let mut counts = Vec::with_capacity(tags.len());
     for row in tags.value_offsets().windows(2) {
         let mut items: BTreeMap<&str, [Option<u64>; 2]> = BTreeMap::new();
