@@ -25,9 +25,11 @@
 //!
 //! A signal handler may use the slot. It must set the words that it found before it returns, even
 //! if their first word is `CHANGING`: then the interrupted change of the slot completes correctly.
-//! The same holds for private words that it takes, if it found them absent. If they are present, it
-//! may leave other ones: [`take_private`] returns the values from before or after the handler, not
-//! a mixture.
+//!
+//! A signal handler may take the private words and set others, too. It leaves them absent if it found
+//! them absent; otherwise it leaves them absent, or sets words whose last is the one that it found.
+//! An interrupted [`take_private`] then returns words from before the handler, or their second word
+//! from after it. An interrupted [`set_private`] sets its words in spite of the handler.
 //!
 //! # Why assembly
 //!
@@ -48,7 +50,15 @@ pub const CHANGING: u64 = 1;
 /// Number of private words.
 pub const PRIVATE_WORDS: usize = 3;
 
-pub use access::{get, offset, set, set_private, state, swap, take_private};
+pub use access::{exchange, get, offset, set, set_private, state, take_private};
+
+/// Sets the words of this thread's slot, and returns the replaced ones.
+#[inline]
+pub fn swap(words: &[u64; WORDS]) -> [u64; WORDS] {
+    let mut words = *words;
+    exchange(&mut words);
+    words
+}
 
 #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), target_os = "linux", not(miri)))]
 mod access {
@@ -157,13 +167,13 @@ mod access {
         write(slot(), words);
     }
 
-    /// Sets the words of this thread's slot, and returns the replaced ones.
+    /// Exchanges the words of this thread's slot with `words`.
     #[inline(never)]
-    pub fn swap(words: &[u64; WORDS]) -> [u64; WORDS] {
+    pub fn exchange(words: &mut [u64; WORDS]) {
         let slot = slot();
         let replaced = read(slot);
         write(slot, words);
-        replaced
+        *words = replaced;
     }
 
     /// Makes this thread's private words absent, and returns them; the first is 0 if they were
@@ -172,28 +182,31 @@ mod access {
     pub fn take_private() -> [u64; PRIVATE_WORDS] {
         let first = slot().wrapping_add(WORDS);
         // SAFETY: as in `read`; the private words follow the slot. The compiler keeps the order of
-        // volatile accesses. The first word is cleared before the others are read, so that a signal
-        // handler either has changed all of them or finds them absent.
+        // volatile accesses. The other words are read before the first is cleared: a signal handler
+        // that finds the first word cleared may overwrite the others.
         #[expect(unsafe_code)]
         unsafe {
-            let present = first.read_volatile();
+            let words = std::array::from_fn(|index| first.add(index).read_volatile());
             first.write_volatile(0);
-            [present, first.add(1).read_volatile(), first.add(2).read_volatile()]
+            words
         }
     }
 
-    /// Sets this thread's private words, which must be absent. They stay absent if the first is 0.
+    /// Sets this thread's private words, the first of which is not 0.
     #[inline(never)]
     pub fn set_private(words: &[u64; PRIVATE_WORDS]) {
         let first = slot().wrapping_add(WORDS);
-        let [present, rest @ ..] = words;
-        // SAFETY: as in `take_private`.
+        let [present, second, third] = *words;
+        // SAFETY: as in `take_private`. A signal handler may overwrite the words until the first is
+        // set, so they are read again.
         #[expect(unsafe_code)]
         unsafe {
-            for (index, word) in rest.iter().enumerate() {
-                first.add(1 + index).write_volatile(*word);
-            }
-            first.write_volatile(*present);
+            while {
+                first.add(1).write_volatile(second);
+                first.add(2).write_volatile(third);
+                first.write_volatile(present);
+                [first.add(1).read_volatile(), first.add(2).read_volatile()] != [second, third]
+            } {}
         }
     }
 
@@ -258,9 +271,9 @@ mod access {
         SLOT.set(*words);
     }
 
-    /// Sets the words of this thread's slot, and returns the replaced ones.
-    pub fn swap(words: &[u64; WORDS]) -> [u64; WORDS] {
-        SLOT.replace(*words)
+    /// Exchanges the words of this thread's slot with `words`.
+    pub fn exchange(words: &mut [u64; WORDS]) {
+        *words = SLOT.replace(*words);
     }
 
     /// Makes this thread's private words absent, and returns them; the first is 0 if they were
@@ -271,7 +284,7 @@ mod access {
         [present, second, third]
     }
 
-    /// Sets this thread's private words, which must be absent. They stay absent if the first is 0.
+    /// Sets this thread's private words, the first of which is not 0.
     pub fn set_private(words: &[u64; PRIVATE_WORDS]) {
         PRIVATE.set(*words);
     }
@@ -356,35 +369,40 @@ mod tests {
         set(&[0; WORDS]);
     }
 
-    /// A signal handler that replaces private words that it finds, and puts back absent ones, does
-    /// not make the interrupted code take a mixture.
+    /// A signal handler that sets private words, and leaves other ones or none, does not make the
+    /// interrupted code take a mixture or lose its words.
     #[cfg(feature = "testing")]
     #[test]
     fn handlers_do_not_mix_private_words() {
         use crate::testing::while_interrupted;
         use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-        static REPLACED: AtomicU64 = AtomicU64::new(0);
+        const OF_HANDLERS: u64 = 1 << 40;
+        static PRESENT: AtomicU64 = AtomicU64::new(0);
+        static ABSENT: AtomicU64 = AtomicU64::new(0);
         fn handler() {
-            let found = take_private();
-            match found {
-                [0, ..] => set_private(&found),
+            let [present, second, third] = take_private();
+            set_private(&[1, OF_HANDLERS, OF_HANDLERS]);
+            take_private();
+            match present {
+                0 => _ = ABSENT.fetch_add(1, Relaxed),
                 _ => {
-                    let number = 1_000_000_000 + REPLACED.fetch_add(1, Relaxed);
-                    set_private(&[1, number, number]);
+                    set_private(&[present, second | OF_HANDLERS, third]);
+                    PRESENT.fetch_add(1, Relaxed);
                 }
             }
         }
-        let (mut mixed, mut lost) = (0, 0);
+        let mut wrong = 0;
         while_interrupted(handler, || {
             for number in 1..=1_000_000 {
                 set_private(&[1, number, number]);
                 let [present, second, third] = take_private();
-                mixed += u32::from(second != third || second != number && second < 1_000_000_000);
-                lost += u32::from(present != 1);
+                wrong += u32::from(present != 1 || third != number);
+                wrong += u32::from(second & !OF_HANDLERS != number);
             }
         })
         .unwrap();
-        assert_eq!((mixed, lost), (0, 0));
-        assert!(REPLACED.load(Relaxed) > 0, "not interrupted");
+        assert_eq!(wrong, 0);
+        assert!(PRESENT.load(Relaxed) > 0, "not interrupted");
+        take_private();
     }
 }

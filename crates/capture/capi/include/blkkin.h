@@ -482,7 +482,6 @@ int blkkin_b3_format(const struct blkkin_context *context, char *text, size_t si
 struct blkkin_entered {
 	uint64_t replaced_[4];
 	uint64_t exit_;
-	uint64_t private_[3];
 };
 
 /* Make the span of `trace`, or of `context` with its trace id of 128 bits, the thread's current

@@ -14,7 +14,6 @@ use blkkin_trace::context::Text;
 use blkkin_trace::current_span::{self, FormerRun, FormerSpan};
 use blkkin_trace::family;
 use std::ffi::{CStr, c_char, c_int, c_uint};
-use std::mem::MaybeUninit;
 use std::{ptr, slice};
 
 /// Exports functions of the C API under their own names. `blkkin.h` documents them.
@@ -138,10 +137,9 @@ exported! {
             return INVALID;
         }
         // SAFETY: not NULL, so valid.
-        let entered = unsafe { entered.read() };
-        // SAFETY: the enter has set it, and its private words if it says so.
-        if let Some(former) = unsafe { former_span(&entered) } {
-            former.restore();
+        let EnteredSpan { replaced, exit } = unsafe { entered.read() };
+        if exit != Exit::None as u64 {
+            FormerSpan::from_parts(replaced, run_of(exit)).restore();
         }
         OK
     }
@@ -167,40 +165,26 @@ unsafe fn enter(entered: *mut EnteredSpan, info: Option<TraceInfo>, trace_id_hig
         _ => current_span::clear(),
     };
     let (words, run) = replaced.unwrap_or(FormerSpan::NOTHING).parts();
-    let mut private = [MaybeUninit::uninit(); 3];
     let exit = match run {
         _ if replaced.is_none() => Exit::None,
         FormerRun::Unchanged => Exit::Restore,
         FormerRun::Ended => Exit::RestoreRun,
-        FormerRun::Absent(words) => {
-            private = words.map(MaybeUninit::new);
-            Exit::RestoreWords
-        }
+        FormerRun::Absent => Exit::EndRun,
     };
-    let found = EnteredSpan { replaced: words, exit: exit as u64, private };
     // SAFETY: not NULL, so valid.
-    unsafe { entered.write(found) };
+    unsafe { entered.write(EnteredSpan { replaced: words, exit: exit as u64 }) };
     OK
 }
 
-/// Returns what the exit has to restore; `None` if nothing.
-///
-/// # Safety
-///
-/// The private words are set if the exit restores them.
-unsafe fn former_span(entered: &EnteredSpan) -> Option<FormerSpan> {
-    let EnteredSpan { replaced, exit, private } = *entered;
-    const NONE: u64 = Exit::None as u64;
-    const RESTORE: u64 = Exit::Restore as u64;
-    const RESTORE_WORDS: u64 = Exit::RestoreWords as u64;
-    let run = match exit {
-        NONE => return None,
-        RESTORE => FormerRun::Unchanged,
-        // SAFETY: by the caller's promise.
-        RESTORE_WORDS => FormerRun::Absent(private.map(|word| unsafe { word.assume_init() })),
-        _ => FormerRun::Ended,
-    };
-    Some(FormerSpan::from_parts(replaced, run))
+/// Returns the run of the former span, from the number of an [`Exit`] that restores a span.
+fn run_of(exit: u64) -> FormerRun {
+    const RESTORE_RUN: u64 = Exit::RestoreRun as u64;
+    const END_RUN: u64 = Exit::EndRun as u64;
+    match exit {
+        RESTORE_RUN => FormerRun::Ended,
+        END_RUN => FormerRun::Absent,
+        _ => FormerRun::Unchanged,
+    }
 }
 
 /// Returns the C string; `None` for NULL.

@@ -2,7 +2,7 @@
 //! their layout.
 
 use std::ffi::{c_char, c_int, c_uint};
-use std::mem::{MaybeUninit, align_of, offset_of, size_of};
+use std::mem::{align_of, offset_of, size_of};
 
 /// Service that a span runs in, with its address and port; the structure `blkin_endpoint` in C.
 #[repr(C)]
@@ -92,14 +92,12 @@ pub struct Context {
 
 /// Guard of a span that a thread has entered; the structure `blkkin_entered` in C.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EnteredSpan {
     /// The thread's former current span, if it has to be restored.
     pub replaced: [u64; 4],
     /// Number of an [`Exit`].
     pub exit: u64,
-    /// Private words to restore, for [`Exit::RestoreWords`] only; otherwise they are not set.
-    pub private: [MaybeUninit<u64>; 3],
 }
 
 /// Restoration by the exit of a span.
@@ -112,8 +110,8 @@ pub enum Exit {
     Restore = 1,
     /// The former span, whose run the enter has ended.
     RestoreRun = 2,
-    /// The former span, and the thread's private words.
-    RestoreWords = 3,
+    /// The former span, which had no run. The exit ends the run of the entered span.
+    EndRun = 3,
 }
 
 /// Flag of a [`Context`], `BLKKIN_SAMPLED`: the request is sampled.
@@ -136,8 +134,7 @@ const _: () = {
     assert!(size_of::<TraceInfo>() == 24 && size_of::<PackedTraceInfo>() == 24);
     assert!(offset_of!(TraceInfo, span_id) == 8 && offset_of!(TraceInfo, parent_span_id) == 16);
     assert!(align_of::<PackedTraceInfo>() == 1);
-    assert!(size_of::<EnteredSpan>() == 64 && offset_of!(EnteredSpan, exit) == 32);
-    assert!(offset_of!(EnteredSpan, private) == 40);
+    assert!(size_of::<EnteredSpan>() == 40 && offset_of!(EnteredSpan, exit) == 32);
 };
 
 #[cfg(target_pointer_width = "64")]

@@ -27,8 +27,8 @@
 //!
 //! A change of the current span that records a run does what recording an event does. As long as no
 //! channel wants runs, an enter and exit cost another load and branch. A signal handler may
-//! interrupt a change, and enter spans itself: the runs are then exact too, or a run around the
-//! handler includes the handler's.
+//! interrupt a change, and enter spans itself: the runs then miss no moment either, but runs of the
+//! interrupted code may overlap each other and the handler's.
 
 mod run;
 
@@ -61,10 +61,13 @@ pub fn set(trace_id: [u64; 2], span_id: u64) -> Option<FormerSpan> {
 /// that the thread no longer shows, if a channel wants runs.
 #[inline(always)]
 fn change(words: [u64; WORDS]) -> FormerSpan {
+    // Changed in place: copies of words that were just written cost more than the change.
+    let mut former = FormerSpan { words, run: FormerRun::Unchanged };
     match run::may_be_wanted() {
-        true => run::change(&words),
-        false => FormerSpan { words: thread_slot::swap(&words), run: FormerRun::Unchanged },
+        true => run::change(&mut former),
+        false => thread_slot::exchange(&mut former.words),
     }
+    former
 }
 
 /// Makes the span with this context the thread's current span, or clears the current span if the
@@ -98,7 +101,7 @@ impl FormerSpan {
     pub fn restore(self) {
         match self.run {
             FormerRun::Unchanged => thread_slot::set(&self.words),
-            former => run::restore(&self.words, former),
+            FormerRun::Ended | FormerRun::Absent => run::restore(&self),
         }
     }
 

@@ -7,8 +7,8 @@
 //! they belong to the span in the slot.
 //!
 //! A change takes the private words before it changes the slot, and sets others afterwards. So a
-//! signal handler in between finds no start, records no run of the interrupted code, and restores
-//! the absent words as it found them.
+//! signal handler in between finds no start, records no run of the interrupted code, and leaves no
+//! start behind.
 
 use super::FormerSpan;
 use crate::event::Payload;
@@ -22,13 +22,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Effect of a change of the current span on the run of the former span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub enum FormerRun {
     /// None: no channel wanted runs.
     Unchanged,
     /// The change has ended the run. Another one starts when the span is restored.
     Ended,
-    /// The former span had no run. These private words of the thread have to be restored.
-    Absent([u64; PRIVATE_WORDS]),
+    /// The former span had no run, or there was no former span.
+    Absent,
 }
 
 /// Returns true if a channel wants runs, or may want them while the event type is undecided.
@@ -37,48 +38,47 @@ pub(super) fn may_be_wanted() -> bool {
     RUN.is_enabled()
 }
 
-/// Sets the words of the thread's slot, records the run that ends thereby, and starts another one.
+/// Exchanges the words of the thread's slot with those in `span`, records the run that ends thereby,
+/// and starts another one.
 #[inline(never)]
-pub(super) fn change(words: &[u64; WORDS]) -> FormerSpan {
+pub(super) fn change(span: &mut FormerSpan) {
     if !RUN.is_decided() && !is_wanted_by_now() {
-        return FormerSpan { words: thread_slot::swap(words), run: FormerRun::Unchanged };
+        return thread_slot::exchange(&mut span.words);
     }
+    let entered = span.words;
     let start = Timestamp::now();
     let found = thread_slot::take_private();
-    let former = thread_slot::swap(words);
-    if let [SPAN, _, _, span_id] = *words {
-        set_start(start, span_id);
+    thread_slot::exchange(&mut span.words);
+    set_start(&entered, start);
+    let former = start_of(&span.words, found);
+    span.run = if former.is_some() { FormerRun::Ended } else { FormerRun::Absent };
+    if let Some(start) = former {
+        record(&span.words, start);
     }
-    let run = match start_of(&former, found) {
-        Some(start) => {
-            record(&former, start);
-            FormerRun::Ended
-        }
-        None => FormerRun::Absent(found),
-    };
-    FormerSpan { words: former, run }
 }
 
 /// Restores the words of the thread's slot after a [`change`], and records the run that ends
 /// thereby.
 #[inline(never)]
-pub(super) fn restore(words: &[u64; WORDS], former: FormerRun) {
+pub(super) fn restore(span: &FormerSpan) {
     let now = Timestamp::now();
     let found = thread_slot::take_private();
-    let shown = thread_slot::swap(words);
-    match (former, *words) {
-        (FormerRun::Absent(private), _) => thread_slot::set_private(&private),
-        (_, [SPAN, _, _, span_id]) => set_start(now, span_id),
-        _ => {}
+    let shown = thread_slot::swap(&span.words);
+    if span.run == FormerRun::Ended {
+        set_start(&span.words, now);
     }
     if let Some(start) = start_of(&shown, found) {
         record(&shown, start);
     }
 }
 
-fn set_start(start: Timestamp, span_id: u64) {
-    let [clock, time] = start.words();
-    thread_slot::set_private(&[clock, time, span_id]);
+/// Sets the thread's private words to the start of the run of the span in the slot, if there is one
+/// and a clock is known.
+fn set_start(slot: &[u64; WORDS], start: Timestamp) {
+    if let ([SPAN, _, _, span_id], true) = (*slot, start.is_some()) {
+        let [clock, time] = start.words();
+        thread_slot::set_private(&[clock, time, span_id]);
+    }
 }
 
 /// Returns the start of the run of the span in the slot, from the thread's private words.
