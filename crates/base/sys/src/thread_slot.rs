@@ -50,15 +50,7 @@ pub const CHANGING: u64 = 1;
 /// Number of private words.
 pub const PRIVATE_WORDS: usize = 3;
 
-pub use access::{exchange, get, offset, set, set_private, state, take_private};
-
-/// Sets the words of this thread's slot, and returns the replaced ones.
-#[inline]
-pub fn swap(words: &[u64; WORDS]) -> [u64; WORDS] {
-    let mut words = *words;
-    exchange(&mut words);
-    words
-}
+pub use access::{get, offset, set, set_private, state, swap, take_private};
 
 #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), target_os = "linux", not(miri)))]
 mod access {
@@ -167,13 +159,13 @@ mod access {
         write(slot(), words);
     }
 
-    /// Exchanges the words of this thread's slot with `words`.
+    /// Sets the words of this thread's slot, and returns the replaced ones.
     #[inline(never)]
-    pub fn exchange(words: &mut [u64; WORDS]) {
+    pub fn swap(words: &[u64; WORDS]) -> [u64; WORDS] {
         let slot = slot();
         let replaced = read(slot);
         write(slot, words);
-        *words = replaced;
+        replaced
     }
 
     /// Makes this thread's private words absent, and returns them; the first is 0 if they were
@@ -271,9 +263,9 @@ mod access {
         SLOT.set(*words);
     }
 
-    /// Exchanges the words of this thread's slot with `words`.
-    pub fn exchange(words: &mut [u64; WORDS]) {
-        *words = SLOT.replace(*words);
+    /// Sets the words of this thread's slot, and returns the replaced ones.
+    pub fn swap(words: &[u64; WORDS]) -> [u64; WORDS] {
+        SLOT.replace(*words)
     }
 
     /// Makes this thread's private words absent, and returns them; the first is 0 if they were
@@ -293,6 +285,10 @@ mod access {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Lock of the tests that interrupt their thread, of which only one may run at a time.
+    #[cfg(feature = "testing")]
+    static INTERRUPTS: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
     const A: [u64; WORDS] = [2, 10, 11, 12];
     const B: [u64; WORDS] = [2, 20, 21, 22];
@@ -355,6 +351,7 @@ mod tests {
             }
             set(&found);
         }
+        let _alone = INTERRUPTS.lock();
         set(&A);
         let mut wrong = 0;
         while_interrupted(handler, || {
@@ -391,6 +388,7 @@ mod tests {
                 }
             }
         }
+        let _alone = INTERRUPTS.lock();
         let mut wrong = 0;
         while_interrupted(handler, || {
             for number in 1..=1_000_000 {

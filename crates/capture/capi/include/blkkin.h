@@ -481,7 +481,7 @@ int blkkin_b3_format(const struct blkkin_context *context, char *text, size_t si
  * the enter of another span, records for how long it showed the span. */
 struct blkkin_entered {
 	uint64_t replaced_[4];
-	uint64_t exit_;
+	uint64_t restores_;
 };
 
 /* Make the span of `trace`, or of `context` with its trace id of 128 bits, the thread's current

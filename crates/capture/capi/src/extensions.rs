@@ -6,12 +6,12 @@ use crate::emit;
 use crate::guard;
 use crate::headers;
 use crate::layout::{
-    Context, Endpoint, EnteredSpan, Exit, INVALID, NO_SPACE, OK, RANDOM, SAMPLED, Trace, TraceInfo,
+    Context, Endpoint, EnteredSpan, INVALID, NO_SPACE, OK, RANDOM, SAMPLED, Trace, TraceInfo,
 };
 use crate::raw_annotation::RawAnnotation;
 use crate::record;
 use blkkin_trace::context::Text;
-use blkkin_trace::current_span::{self, FormerRun, FormerSpan};
+use blkkin_trace::current_span::{self, FormerSpan};
 use blkkin_trace::family;
 use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::{ptr, slice};
@@ -137,9 +137,9 @@ exported! {
             return INVALID;
         }
         // SAFETY: not NULL, so valid.
-        let EnteredSpan { replaced, exit } = unsafe { entered.read() };
-        if exit != Exit::None as u64 {
-            FormerSpan::from_parts(replaced, run_of(exit)).restore();
+        let EnteredSpan { replaced, restores } = unsafe { entered.read() };
+        if restores != 0 {
+            FormerSpan::from_words(replaced).restore();
         }
         OK
     }
@@ -164,27 +164,11 @@ unsafe fn enter(entered: *mut EnteredSpan, info: Option<TraceInfo>, trace_id_hig
         }
         _ => current_span::clear(),
     };
-    let (words, run) = replaced.unwrap_or(FormerSpan::NOTHING).parts();
-    let exit = match run {
-        _ if replaced.is_none() => Exit::None,
-        FormerRun::Unchanged => Exit::Restore,
-        FormerRun::Ended => Exit::RestoreRun,
-        FormerRun::Absent => Exit::EndRun,
-    };
+    let restores = u64::from(replaced.is_some());
+    let replaced = replaced.unwrap_or(FormerSpan::NOTHING).words();
     // SAFETY: not NULL, so valid.
-    unsafe { entered.write(EnteredSpan { replaced: words, exit: exit as u64 }) };
+    unsafe { entered.write(EnteredSpan { replaced, restores }) };
     OK
-}
-
-/// Returns the run of the former span, from the number of an [`Exit`] that restores a span.
-fn run_of(exit: u64) -> FormerRun {
-    const RESTORE_RUN: u64 = Exit::RestoreRun as u64;
-    const END_RUN: u64 = Exit::EndRun as u64;
-    match exit {
-        RESTORE_RUN => FormerRun::Ended,
-        END_RUN => FormerRun::Absent,
-        _ => FormerRun::Unchanged,
-    }
 }
 
 /// Returns the C string; `None` for NULL.

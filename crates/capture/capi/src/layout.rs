@@ -96,22 +96,8 @@ pub struct Context {
 pub struct EnteredSpan {
     /// The thread's former current span, if it has to be restored.
     pub replaced: [u64; 4],
-    /// Number of an [`Exit`].
-    pub exit: u64,
-}
-
-/// Restoration by the exit of a span.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u64)]
-pub enum Exit {
-    /// Nothing has to be restored.
-    None = 0,
-    /// The former span. No channel wanted runs at the enter.
-    Restore = 1,
-    /// The former span, whose run the enter has ended.
-    RestoreRun = 2,
-    /// The former span, which had no run. The exit ends the run of the entered span.
-    EndRun = 3,
+    /// 1 if `replaced` has to be restored, otherwise 0.
+    pub restores: u64,
 }
 
 /// Flag of a [`Context`], `BLKKIN_SAMPLED`: the request is sampled.
@@ -134,7 +120,7 @@ const _: () = {
     assert!(size_of::<TraceInfo>() == 24 && size_of::<PackedTraceInfo>() == 24);
     assert!(offset_of!(TraceInfo, span_id) == 8 && offset_of!(TraceInfo, parent_span_id) == 16);
     assert!(align_of::<PackedTraceInfo>() == 1);
-    assert!(size_of::<EnteredSpan>() == 40 && offset_of!(EnteredSpan, exit) == 32);
+    assert!(size_of::<EnteredSpan>() == 40 && offset_of!(EnteredSpan, restores) == 32);
 };
 
 #[cfg(target_pointer_width = "64")]

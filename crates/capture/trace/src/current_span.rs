@@ -36,17 +36,15 @@ use crate::SpanContext;
 use crate::daemon::catalog;
 use blkkin_control::current_span::{CHANGING, NONE, SPAN, WORDS};
 use blkkin_sys::thread_slot;
-pub use run::FormerRun;
 
 const _: () = assert!(CHANGING == thread_slot::CHANGING && WORDS == thread_slot::WORDS);
 
-/// The current span, or the absence of one, that a thread had before a change.
+/// The current span, or the absence of one, that a thread had before a change: the words of the
+/// slot. The upper half of the first word is a number of the module `run`, or 0 if no channel wanted
+/// runs at the change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the current span has to be restored"]
-pub struct FormerSpan {
-    words: [u64; WORDS],
-    run: FormerRun,
-}
+pub struct FormerSpan([u64; WORDS]);
 
 /// Makes the span with these ids the thread's current span. The ids are those of a sampled request:
 /// lower and upper half of the trace id, and the span id. Returns what was replaced; `None` if
@@ -54,20 +52,7 @@ pub struct FormerSpan {
 #[inline]
 pub fn set(trace_id: [u64; 2], span_id: u64) -> Option<FormerSpan> {
     let [low, high] = trace_id;
-    catalog::has_been_made().then(|| change([SPAN, low, high, span_id]))
-}
-
-/// Sets the words of the thread's slot, and returns what they replace. Records the run of the span
-/// that the thread no longer shows, if a channel wants runs.
-#[inline(always)]
-fn change(words: [u64; WORDS]) -> FormerSpan {
-    // Changed in place: copies of words that were just written cost more than the change.
-    let mut former = FormerSpan { words, run: FormerRun::Unchanged };
-    match run::may_be_wanted() {
-        true => run::change(&mut former),
-        false => thread_slot::exchange(&mut former.words),
-    }
-    former
+    catalog::has_been_made().then(|| FormerSpan(change(&[SPAN, low, high, span_id])))
 }
 
 /// Makes the span with this context the thread's current span, or clears the current span if the
@@ -89,37 +74,44 @@ pub fn replace(context: Option<&SpanContext>) -> Option<FormerSpan> {
 #[inline]
 pub fn clear() -> Option<FormerSpan> {
     let may_be_set = catalog::has_been_made() && thread_slot::state() != NONE;
-    may_be_set.then(|| change([NONE; WORDS]))
+    may_be_set.then(|| FormerSpan(change(&[NONE; WORDS])))
+}
+
+/// Sets the words of the thread's slot. Returns the words of a [`FormerSpan`].
+#[inline(always)]
+fn change(words: &[u64; WORDS]) -> [u64; WORDS] {
+    match run::may_be_wanted() {
+        true => run::change(words),
+        false => thread_slot::swap(words),
+    }
 }
 
 impl FormerSpan {
     /// No current span.
-    pub const NOTHING: FormerSpan = FormerSpan { words: [NONE; WORDS], run: FormerRun::Unchanged };
+    pub const NOTHING: FormerSpan = FormerSpan([NONE; WORDS]);
 
     /// Makes this span the current one again. Call it only on the thread on which it was replaced.
     #[inline]
     pub fn restore(self) {
-        match self.run {
-            FormerRun::Unchanged => thread_slot::set(&self.words),
-            FormerRun::Ended | FormerRun::Absent => run::restore(&self),
+        match run::is_changed(&self.0) {
+            true => run::restore(&self.0),
+            false => thread_slot::set(&self.0),
         }
     }
 
     /// Returns what has to be restored in place of this span, if this span was exited before the
     /// span that replaced it. `earlier` is what the enter of this span replaced.
     pub fn skipped_to(self, earlier: FormerSpan) -> FormerSpan {
-        let run = if earlier.run == FormerRun::Unchanged { self.run } else { earlier.run };
-        FormerSpan { words: earlier.words, run }
+        FormerSpan(run::skipped_to(&self.0, &earlier.0))
     }
 
-    /// Returns the words of the slot and the state of runs, for an interface that cannot store a
-    /// `FormerSpan`.
-    pub const fn parts(self) -> ([u64; WORDS], FormerRun) {
-        (self.words, self.run)
+    /// Returns the words, for an interface that cannot store a `FormerSpan`.
+    pub const fn words(self) -> [u64; WORDS] {
+        self.0
     }
 
-    /// Returns what was replaced, from the result of [`parts`](Self::parts).
-    pub const fn from_parts(words: [u64; WORDS], run: FormerRun) -> FormerSpan {
-        FormerSpan { words, run }
+    /// Returns what was replaced, from the result of [`words`](Self::words).
+    pub const fn from_words(words: [u64; WORDS]) -> FormerSpan {
+        FormerSpan(words)
     }
 }

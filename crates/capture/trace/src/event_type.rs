@@ -113,6 +113,7 @@ impl EventType {
     /// Returns the bitmap of channels as a word, for C macros that read it without a function call.
     /// The word is 0 if no channel wants events of this type. Any other value means wanted or
     /// undecided.
+    #[inline(always)]
     pub fn wanted_word(&self) -> &AtomicU64 {
         &self.wanted_by
     }

@@ -10,7 +10,6 @@
 //! signal handler in between finds no start, records no run of the interrupted code, and leaves no
 //! start behind.
 
-use super::FormerSpan;
 use crate::event::Payload;
 use crate::family::{RUN, RUN_KINDS};
 use crate::timestamp::Timestamp;
@@ -19,57 +18,77 @@ use blkkin_ring::{BriefRoom, Encoder, Pen};
 use blkkin_sys::thread_slot::{self, PRIVATE_WORDS};
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-
-/// Effect of a change of the current span on the run of the former span.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum FormerRun {
-    /// None: no channel wanted runs.
-    Unchanged,
-    /// The change has ended the run. Another one starts when the span is restored.
-    Ended,
-    /// The former span had no run, or there was no former span.
-    Absent,
-}
+use std::sync::atomic::Ordering;
 
 /// Returns true if a channel wants runs, or may want them while the event type is undecided.
 #[inline(always)]
 pub(super) fn may_be_wanted() -> bool {
-    RUN.is_enabled()
+    // Not `is_enabled`, whose code is larger: `change` handles the undecided type.
+    RUN.wanted_word().load(Ordering::Relaxed) != 0
 }
 
-/// Exchanges the words of the thread's slot with those in `span`, records the run that ends thereby,
-/// and starts another one.
+/// Number in the upper half of a former span's first word: the change has ended the run of the
+/// former span. Another run starts when the span is restored.
+const RUN_ENDED: u64 = 1 << 32;
+/// Number in the upper half of a former span's first word: the former span had no run, or there was
+/// no span.
+const NO_RUN: u64 = 2 << 32;
+/// Mask of the state in the first word.
+const STATE: u64 = 0xffff_ffff;
+
+/// Returns true if the words of a former span are the result of a [`change`] that looked for runs.
+#[inline(always)]
+pub(super) fn is_changed(former: &[u64; WORDS]) -> bool {
+    former[0] > STATE
+}
+
+/// Sets the words of the thread's slot, records the run that ends thereby, and starts another one.
+/// Returns the words of the former span.
 #[inline(never)]
-pub(super) fn change(span: &mut FormerSpan) {
+pub(super) fn change(words: &[u64; WORDS]) -> [u64; WORDS] {
     if !RUN.is_decided() && !is_wanted_by_now() {
-        return thread_slot::exchange(&mut span.words);
+        return thread_slot::swap(words);
     }
-    let entered = span.words;
     let start = Timestamp::now();
     let found = thread_slot::take_private();
-    thread_slot::exchange(&mut span.words);
-    set_start(&entered, start);
-    let former = start_of(&span.words, found);
-    span.run = if former.is_some() { FormerRun::Ended } else { FormerRun::Absent };
-    if let Some(start) = former {
-        record(&span.words, start);
+    let mut former = thread_slot::swap(words);
+    set_start(words, start);
+    match start_of(&former, found) {
+        Some(start) => {
+            record(&former, start);
+            former[0] |= RUN_ENDED;
+        }
+        None => former[0] |= NO_RUN,
     }
+    former
 }
 
 /// Restores the words of the thread's slot after a [`change`], and records the run that ends
 /// thereby.
 #[inline(never)]
-pub(super) fn restore(span: &FormerSpan) {
+pub(super) fn restore(former: &[u64; WORDS]) {
+    let [first, low, high, span_id] = *former;
+    let words = [first & STATE, low, high, span_id];
     let now = Timestamp::now();
     let found = thread_slot::take_private();
-    let shown = thread_slot::swap(&span.words);
-    if span.run == FormerRun::Ended {
-        set_start(&span.words, now);
+    let shown = thread_slot::swap(&words);
+    if first & RUN_ENDED != 0 {
+        set_start(&words, now);
     }
     if let Some(start) = start_of(&shown, found) {
         record(&shown, start);
     }
+}
+
+/// Returns the words to restore in place of those of a former span that was exited first; `earlier`
+/// are those that its enter replaced. If its enter did not look for runs, the number of the later
+/// change remains.
+pub(super) fn skipped_to(former: &[u64; WORDS], earlier: &[u64; WORDS]) -> [u64; WORDS] {
+    let mut words = *earlier;
+    if !is_changed(earlier) {
+        words[0] |= former[0] & !STATE;
+    }
+    words
 }
 
 /// Sets the thread's private words to the start of the run of the span in the slot, if there is one
