@@ -1,6 +1,7 @@
 //! Fuzzes the assembly of requests from any events in any order. Each event with a trace id and a
 //! span id is in exactly one request, unless the request exceeds its limit of spans, or it is an
-//! activity of an unknown span. A step follows its parent. Own times add up to the self time. Memory stays within its limit, pictures stay within their width, and JSON is valid.
+//! activity of an unknown span. A step follows its parent. Own times add up to the self time.
+//! Memory stays within its limit, pictures stay within their width, and JSON is valid.
 //!
 //! The first byte selects the limits and the width of pictures. Each event then has eleven bytes:
 //! time, trace, span, parent, and seven bytes for name, endpoint and content. The ids are small

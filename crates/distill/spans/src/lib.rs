@@ -18,7 +18,7 @@
 //! | `blkkin:wide_trace_id` | the upper half of a trace id |
 //! | `blkkin:run` | an activity: a thread showed the span as its current one; recorded at the end |
 //! | `request:wait` | an activity: such a thread did not run; recorded when it ran again |
-//! | `request:disk` | an activity: a disk served a request of such a thread; recorded at completion |
+//! | `request:disk` | an activity: a disk served a request of such a thread; recorded at its end |
 //! | begins with `trace_id`, `trace_id_high`, `span_id` | a span or event of the `tracing` crate |
 //!
 //! The last row is a span if `parent_span_id`, `start` and `duration` follow, else an annotation of
@@ -35,9 +35,9 @@
 //! A `blkkin:span` event reports the whole span and needs no other event. A span reported in pieces
 //! may lack its end because the tracer dropped that event: if the same trace dropped events after
 //! the span started, the span is marked [`Oddity::EndLost`], with the tag [`END`], and not as
-//! unfinished. The same holds for starts ([`Oddity::StartLost`], [`START`]). If the trace of a span's
-//! `blkkin:run` events dropped events while the span lasted, time in which no thread is known to
-//! have worked for the span is [`OwnKind::Unknown`].
+//! unfinished. The same holds for starts ([`Oddity::StartLost`], [`START`]). If the trace of a
+//! span's `blkkin:run` events dropped events while the span lasted, time in which no thread is
+//! known to have worked for the span is [`OwnKind::Unknown`].
 //!
 //! # Order
 //!

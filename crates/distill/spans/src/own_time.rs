@@ -16,7 +16,7 @@ pub(crate) use matching::set_own_times;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident $word:literal;)*) => {
-        /// What a moment of a span's own time was spent on.
+        /// Kind of a moment of a span's own time: running, or waiting for something.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum OwnKind {
             $($(#[$doc])* $name,)*
@@ -110,13 +110,13 @@ pub struct DiskTime<'a> {
 /// Part of a span's own time that was spent on one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Band<'a> {
-    /// What the time was spent on.
+    /// Kind of each moment of the band.
     pub kind: OwnKind,
     /// Nanoseconds from the start of the span to the start of the band.
     pub start_ns: u64,
     /// Nanoseconds.
     pub duration_ns: u64,
-    /// What exactly the threads waited for.
+    /// Cause of the wait, as far as it is known.
     pub detail: Detail<'a>,
 }
 
@@ -137,6 +137,11 @@ impl Band<'_> {
     /// Returns the end of the band, in nanoseconds from the start of the span.
     pub fn end_ns(&self) -> u64 {
         self.start_ns.saturating_add(self.duration_ns)
+    }
+
+    /// Returns true if two bands are of one kind with one detail, and no time is between them.
+    fn is_continued_by(&self, next: &Band<'_>) -> bool {
+        (self.end_ns(), self.kind, self.detail) == (next.start_ns, next.kind, next.detail)
     }
 }
 

@@ -45,7 +45,7 @@ pub enum ReportContent<'a> {
     Undated(Kind),
     /// The upper half of the trace id, in [`SpanReport::trace_id_high`].
     WideTraceId,
-    /// What a thread or a disk did for the span; does not make a span known.
+    /// Activity of a thread or a disk for the span. It does not make the span known.
     Activity(Activity<'a>),
 }
 
@@ -65,7 +65,7 @@ pub enum Activity<'a> {
     /// A thread that showed the span did not run. [`SpanReport::time_ns`] is the moment at which it
     /// ran again.
     Wait {
-        /// What the thread was blocked by.
+        /// Kind of the wait.
         reason: OwnKind,
         /// Name of the system call in which the thread waited; empty if unknown.
         call: &'a str,

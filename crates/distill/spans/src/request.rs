@@ -33,8 +33,8 @@ pub struct Step<'a> {
     /// Time of the span in which no child of known duration was running, in nanoseconds; `None` if
     /// the span's duration is unknown.
     pub self_ns: Option<u64>,
-    /// What the self time was spent on; `None` if no event reports it, or if the span has no start
-    /// or no duration.
+    /// Division of the self time by kind; `None` if no event reports it, or if the span has no
+    /// start or no duration.
     pub own: Option<Box<OwnTime<'a>>>,
     /// Time by which the skew correction shifted the span, in nanoseconds; `None` if not shifted.
     pub moved_ns: Option<i64>,

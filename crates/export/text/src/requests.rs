@@ -7,5 +7,6 @@ mod own_time;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod truncate;
 
 pub use tree::{Options, TreePrinter};

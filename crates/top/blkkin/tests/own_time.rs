@@ -1,5 +1,5 @@
-//! What spans' own times were spent on, by `blkkin spans`: in drawings, in JSON, and at a server to
-//! which the spans are sent. The tests write a session's directory with two traces: of a program,
+//! Own times of spans by `blkkin spans`: in drawings, in JSON, and at a server to which the spans
+//! are sent. The tests write a session's directory with two traces: of a program,
 //! and of the kernel.
 
 mod support;

@@ -136,7 +136,7 @@ impl<'a> Sweep<'a> {
     }
 }
 
-/// What happens at one moment of the sweep.
+/// State of the span at one moment of the sweep.
 struct State<'a> {
     children: usize,
     /// Numbers of runs and of waits of each thread.
@@ -232,19 +232,14 @@ impl<'a> Bands<'a> {
         let Some((kind, detail)) = state.kind(rest) else { return };
         let band = Band { kind, start_ns: from, duration_ns: to - from, detail };
         match self.0.last_mut() {
-            Some(last) if is_continued(last, &band) => last.duration_ns += band.duration_ns,
+            Some(last) if last.is_continued_by(&band) => last.duration_ns += band.duration_ns,
             _ => self.0.push(band),
         }
     }
 }
 
-/// Returns true if two bands are of one kind with one detail, and no time is between them.
-pub(super) fn is_continued(band: &Band<'_>, next: &Band<'_>) -> bool {
-    (band.end_ns(), band.kind, band.detail) == (next.start_ns, next.kind, next.detail)
-}
-
 /// Gives bands of waits for a disk the device of the band before or after them. A thread begins to
-/// wait before its request is queued, or after that, and it is woken some time after the completion.
+/// wait before its request is queued, or after that, and it is woken after the completion.
 fn fill_devices(bands: &mut [Band<'_>]) {
     let is_adjacent = |a: &Band<'_>, b: &Band<'_>| {
         (a.kind, b.kind) == (OwnKind::Disk, OwnKind::Disk) && a.end_ns() == b.start_ns
@@ -264,7 +259,7 @@ fn fill_devices(bands: &mut [Band<'_>]) {
 /// Merges bands with the bands before them that they continue.
 fn merge_equal(bands: &mut Vec<Band<'_>>) {
     bands.dedup_by(|next, band| {
-        let is_continued = is_continued(band, next);
+        let is_continued = band.is_continued_by(next);
         if is_continued {
             band.duration_ns += next.duration_ns;
         }

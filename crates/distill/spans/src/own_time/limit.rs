@@ -1,6 +1,5 @@
 //! Limit on the number of bands: the shortest are merged into a neighbour.
 
-use super::bands::is_continued;
 use super::{BANDS_MAX, Band};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -48,7 +47,7 @@ impl<'l, 'a> List<'l, 'a> {
         }
     }
 
-    /// Removes the shortest band; returns false if there is none.
+    /// Removes the shortest band; returns false if no band is left.
     fn remove_shortest(&mut self) -> bool {
         let Some(Reverse((duration, at))) = self.shortest.pop() else { return false };
         if self.is_removed[at] || self.bands[at].duration_ns != duration {
@@ -81,7 +80,7 @@ impl<'l, 'a> List<'l, 'a> {
         let neighbours = [(self.before[into], into), (into, self.after[into])];
         for (one, next) in neighbours {
             if let (Some(a), Some(b)) = (self.bands.get(one), self.bands.get(next))
-                && is_continued(a, b)
+                && a.is_continued_by(b)
             {
                 self.bands[one].duration_ns += self.bands[next].duration_ns;
                 self.unlink(next);

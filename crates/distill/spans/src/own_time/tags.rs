@@ -3,7 +3,8 @@
 //! | key | value |
 //! | --- | --- |
 //! | `blkkin.own.KIND` | nanoseconds of the kind, unless 0 |
-//! | `blkkin.disk.DEVICE.queued`, `blkkin.disk.DEVICE.served` | nanoseconds of the requests to the device, unless 0 |
+//! | `blkkin.disk.DEVICE.queued` | nanoseconds of the requests to the device, unless 0 |
+//! | `blkkin.disk.DEVICE.served` | nanoseconds in which the device served them, unless 0 |
 //! | `blkkin.own.bands` | the bands as text: `KIND START DURATION[ DETAIL]`, separated by `;` |
 //!
 //! `DETAIL` is the device, the thread that released the lock, or the system call.

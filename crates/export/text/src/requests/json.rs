@@ -9,7 +9,10 @@
 //! | | `kind`, `name`, `shared`, `debug`, `error` |
 //! | | `service`, `ipv4`, `ipv6`, `port`, and `remote` with these four fields of the other side |
 //! | | `start`, `duration`, `self` (time without an active child), `moved` (correction for skew) |
-//! | | `own`, what `self` was spent on, if known: `sums` by kind; `disk` with `requests`, `queued` and `served` by device; `bands` in order, each with `kind`, `start` (from the span's start), `duration`, and `device`, `waker` or `call` if known |
+//! | | `own`, the division of `self`, with `sums` by kind |
+//! | | in `own`: `disk`, by device, with `requests`, `queued` and `served` |
+//! | | in `own`: `bands`, each with `kind`, `start` (from the span's), `duration` |
+//! | | in a band, if known: `device`, `waker` or `call` |
 //! | | `annotations`, each with `time` and `value` |
 //! | | `tags`, each with `key`, `value`, and `of`: `span`, `scope` or `resource` |
 //! | | `odd`, the names of the span's oddities |

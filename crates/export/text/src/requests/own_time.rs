@@ -2,7 +2,7 @@
 //! colour, for each kind, and the sums as text, largest first. The same for each service, at the
 //! end of the request.
 
-use super::tree::truncate_text;
+use super::truncate::truncate_text;
 use crate::info::table::Theme;
 use crate::info::units::duration;
 use blkkin_spans::{OwnKind, OwnTime, Request};
@@ -46,7 +46,7 @@ struct Sums {
 }
 
 impl OwnLines {
-    /// Returns the layout; `None` if no span's own time is known. `guides_max` is the greatest width
+    /// Returns the layout; `None` if no span's own time is known. `guides_max` is the maximum width
     /// of the guides before such a line.
     pub(super) fn new(
         theme: Theme,

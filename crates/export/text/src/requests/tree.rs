@@ -4,6 +4,7 @@
 
 use super::oddities;
 use super::own_time::OwnLines;
+use super::truncate::{truncate_always, truncate_text};
 use crate::info::table::{Theme, Tone};
 use crate::info::units::{duration, plural};
 use crate::time::{TimeFormat, TimePrinter};
@@ -101,7 +102,7 @@ impl TreePrinter {
         }
     }
 
-    /// Returns the layout of the lines of own times; `None` if there are none.
+    /// Returns the layout of the lines of own times; `None` without such lines.
     fn own_lines(&self, request: &Request<'_>, columns: &Columns) -> Option<OwnLines> {
         if !self.options.kernel {
             return None;
@@ -359,19 +360,6 @@ fn bar_position(time: u64, length: u64, eighths: usize) -> usize {
     }
     let place = time.min(length) as f64 / length as f64 * eighths as f64;
     (place.round() as usize).min(eighths)
-}
-
-/// Truncates a text to `most` characters. The beginning is retained, as it is the most informative.
-pub(super) fn truncate_text(text: &str, most: usize, ascii: bool) -> String {
-    if text.chars().count() <= most { text.to_owned() } else { truncate_always(text, most, ascii) }
-}
-
-/// Returns the start of a text, followed by dots even if the text would fit; at most `most`
-/// characters including the dots.
-fn truncate_always(text: &str, most: usize, ascii: bool) -> String {
-    let dots = if ascii { ".." } else { "…" };
-    let keep = most.saturating_sub(dots.chars().count());
-    text.chars().take(keep).chain(dots.chars()).take(most).collect()
 }
 
 fn end_line(out: &mut String) {
