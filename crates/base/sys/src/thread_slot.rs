@@ -26,10 +26,11 @@
 //! A signal handler may use the slot. It must set the words that it found before it returns, even
 //! if their first word is `CHANGING`: then the interrupted change of the slot completes correctly.
 //!
-//! A signal handler may take the private words and set others, too. It leaves them absent if it found
-//! them absent; otherwise it leaves them absent, or sets words whose last is the one that it found.
-//! An interrupted [`take_private`] then returns words from before the handler, or their second word
-//! from after it. An interrupted [`set_private`] sets its words in spite of the handler.
+//! A signal handler may take the private words and set others, too. It leaves them absent if it
+//! found them absent; otherwise it leaves them absent, or sets words whose last is the one that it
+//! found. An interrupted [`take_private`] then returns words from before the handler, or their
+//! second word from after it. An interrupted [`set_private`] sets its words in spite of the
+//! handler.
 //!
 //! # Why assembly
 //!

@@ -40,8 +40,8 @@ use blkkin_sys::thread_slot;
 const _: () = assert!(CHANGING == thread_slot::CHANGING && WORDS == thread_slot::WORDS);
 
 /// The current span, or the absence of one, that a thread had before a change: the words of the
-/// slot. The upper half of the first word is a number of the module `run`, or 0 if no channel wanted
-/// runs at the change.
+/// slot. The upper half of the first word is a number of the module `run`, or 0 if no channel
+/// wanted runs at the change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the current span has to be restored"]
 pub struct FormerSpan([u64; WORDS]);

@@ -1,6 +1,6 @@
-//! The event types of annotations, spans and runs. An event type has one level, so annotations of one
-//! name form a family: one [`EventType`] for each level. C, C++ and Rust record through the same
-//! families, so a process that uses all three still has each type once.
+//! The event types of annotations, spans and runs. An event type has one level, so annotations of
+//! one name form a family: one [`EventType`] for each level. C, C++ and Rust record through the
+//! same families, so a process that uses all three still has each type once.
 //!
 //! Annotations have the names and fields of blkin, which existing tools know from LTTng's traces.
 //! Their trace ids have 64 bits. Both halves of a longer id are recorded as a [`WIDE_TRACE_ID`]

@@ -507,7 +507,7 @@ fn check_batch(recorded: Recorded, batch: u64) -> (usize, usize) {
     for run in &runs {
         let [trace, high, span] = run.ids;
         assert_eq!((trace, high), (7, 8));
-        let is_first = count_of.get(&span).is_none();
+        let is_first = !count_of.contains_key(&span);
         *count_of.entry(span).or_default() += 1;
         let is_outer = span % 2 == 0;
         if span != HANDLER {

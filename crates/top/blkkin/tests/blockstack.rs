@@ -32,7 +32,7 @@ fn program(node: &Node) -> Vec<OsString> {
     program
 }
 
-/// What a load leaves in the trace.
+/// Contents of the trace of a load.
 #[derive(Default)]
 struct Recorded {
     /// Spans of each traced request.
