@@ -302,11 +302,11 @@ impl Node {
         }
         let of_process = self.programs.ids(|one| !one.is_kernel && one.process.pid == process);
         // Each library in a process has a catalog of its own.
-        let offsets = of_process.into_iter().filter_map(|id| {
+        let mut offsets = of_process.into_iter().filter_map(|id| {
             let offset = self.programs.get(id)?.catalog.as_ref()?.current_span();
             (offset != 0).then_some(offset)
         });
-        let slot = SpanSlot { process, offset: offsets.last().unwrap_or(0) };
+        let slot = SpanSlot { process, offset: offsets.next_back().unwrap_or(0) };
         for tracer in tracers {
             self.send(tracer, &ToApplication::SpanSlot(slot), vec![]);
         }
