@@ -3,8 +3,8 @@
 //!
 //! A span counts by its own start, whenever its request began. A scan of a file reads only starts,
 //! durations and the condition's columns. [`difference`] also counts *words*: tag values and the
-//! values of some other fields. It adds up own times, which are in tags. Their columns are read only
-//! for pages with matching spans.
+//! values of some other fields. It adds up own times, which are in tags. Their columns are read
+//! only for pages with matching spans.
 
 use crate::Error;
 use crate::files::indexed_file::IndexedFile;
