@@ -94,6 +94,7 @@ fn the_overview_counts_each_kind() {
         "syscall",
         "tracepoint",
         "process",
+        "request",
         "raw",
         "kprobe",
         "fentry",
