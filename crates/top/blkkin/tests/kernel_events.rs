@@ -142,15 +142,13 @@ fn waits_belong_to_the_span_that_waits() {
         spans.iter().filter(|span| span["fields"]["span_name"] == "sleep").collect();
     assert_eq!(sleeps.len(), REQUESTS);
     let waits = events(&node.output(), "request:wait");
-    let ids = |event: &Value| {
-        ["trace_id", "trace_id_high", "span_id"].map(|name| event["fields"][name].clone())
-    };
+    let ids = |event: &Value| ["trace_id", "span_id"].map(|name| event["fields"][name].clone());
     let label = |event: &Value, field: &str| event["fields"][field]["labels"][0].clone();
     // The tracer learns of the program a moment after it has started.
     let mut found = 0;
     for span in &sleeps {
         let of_span: Vec<&Value> =
-            waits.iter().filter(|wait| ids(wait)[2] == ids(span)[2]).collect();
+            waits.iter().filter(|wait| ids(wait)[1] == ids(span)[1]).collect();
         if of_span.is_empty() {
             continue;
         }
