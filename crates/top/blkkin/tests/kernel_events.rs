@@ -151,17 +151,18 @@ fn waits_belong_to_the_span_that_waits() {
     for span in &sleeps {
         let of_span: Vec<&Value> =
             waits.iter().filter(|wait| ids(wait)[1] == ids(span)[1]).collect();
-        if of_span.is_empty() {
-            continue;
-        }
         assert!(of_span.iter().all(|wait| ids(wait) == ids(span)), "{of_span:#?}");
-        let sleeping: Vec<_> =
-            of_span.iter().filter(|wait| label(wait, "reason") == "sleep").collect();
-        let slept = sleeping.iter().map(|wait| wait["fields"]["blocked"].as_u64().unwrap());
-        assert!(Duration::from_nanos(slept.sum()) >= SLEEP, "{of_span:#?}");
-        assert!(sleeping.iter().all(|wait| label(wait, "call") == "clock_nanosleep"));
-        found += 1;
+        let sleeping = of_span.iter().filter(|wait| label(wait, "reason") == "sleep");
+        assert!(sleeping.into_iter().all(|wait| label(wait, "call") == "clock_nanosleep"));
+        // A thread that is preempted between the start of its timer and its sleep waits for a
+        // processor meanwhile.
+        let times = ["blocked", "runnable"].into_iter();
+        let times = times.flat_map(|name| of_span.iter().map(move |wait| &wait["fields"][name]));
+        let waited = times.map(|time| time.as_u64().unwrap()).sum();
+        found += usize::from(Duration::from_nanos(waited) >= SLEEP * 9 / 10);
     }
+    let sleeping = waits.iter().filter(|wait| label(wait, "reason") == "sleep").count();
+    assert!(sleeping >= REQUESTS / 2, "{sleeping}: {waits:#?}");
     assert!(found >= REQUESTS - 2, "{found} of {REQUESTS}: {waits:#?}");
     if !is_installed("babeltrace2") {
         return skip("waits", "babeltrace2 is not installed");
