@@ -68,6 +68,7 @@ pub(crate) fn attach(
     if events.disk {
         let code = DiskCode {
             rings,
+            chosen: chosen.code(),
             slots,
             places: DiskPlaces::of(btf)?,
             tables: &DiskTables::new()?,

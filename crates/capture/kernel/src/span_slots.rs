@@ -57,6 +57,11 @@ impl SpanSlots {
         }
     }
 
+    /// Returns true if only one of two processes can have an entry.
+    pub(crate) fn share_entry(one: u32, other: u32) -> bool {
+        place(one) == place(other)
+    }
+
     /// Returns the generator of code that reads the table.
     pub(crate) fn code(&self) -> SpanSlotsCode {
         SpanSlotsCode { table: self.table.as_fd().as_raw_fd() }

@@ -101,6 +101,7 @@ fn probes_record_in_a_guest() {
         assert_eq!(untyped, ["arg0 arg1 arg2 arg3 arg4 arg5"], "{output}");
     }
     assert_eq!(lines("calls"), ["recorded"], "{output}");
+    assert_eq!(lines("waits"), ["slept"], "{output}");
     assert_eq!(lines("inner"), ["1 dentry=true"], "{output}");
     let matches = lines("matches");
     assert_eq!(matches[..2], ["fentry:vfs_unlink", "kretprobe:vfs_link ret=0"], "{output}");

@@ -164,10 +164,11 @@ impl Node {
         if self.peers.remove(id).is_some() {
             self.acceptor.retry_soon(Instant::now());
         }
-        let process = self.programs.get(id).map(|program| program.process.pid);
+        let shown = self.programs.get(id).filter(|program| program.span_slot() != 0);
+        let process = shown.map(|program| program.process.pid);
         self.programs.disconnect(id, has_ended, &mut self.sessions, &self.log);
         if let Some(process) = process {
-            self.tell_span_slot(process);
+            self.send_span_slot(process);
         }
     }
 
@@ -274,12 +275,12 @@ impl Node {
         );
         self.record(|recorder| recorder.adopt(id));
         let is_kernel = self.programs.get(id).is_some_and(|program| program.is_kernel);
-        match self.programs.get(id).map(|program| program.process.pid) {
-            Some(_) if is_kernel => {
-                self.programs.pids().into_iter().for_each(|process| self.tell_span_slot(process));
+        if is_kernel {
+            for slot in self.programs.span_slots().collect::<Vec<_>>() {
+                self.send(id, &ToApplication::SpanSlot(slot), vec![]);
             }
-            Some(process) => self.tell_span_slot(process),
-            None => {}
+        } else if let Some(program) = self.programs.get(id).filter(|one| one.span_slot() != 0) {
+            self.send_span_slot(program.process.pid);
         }
         if let Some(program) = self.programs.get(id) {
             self.sessions.count_given_up(program.process.pid);
@@ -293,20 +294,16 @@ impl Node {
         Ok(())
     }
 
-    /// Tells the tracer of the kernel where the threads of a process show their current spans, or
-    /// that they no longer do.
-    fn tell_span_slot(&mut self, process: u32) {
+    /// Sends the tracer of the kernel the place at which the threads of a process show their current
+    /// spans; 0 if they do not.
+    fn send_span_slot(&mut self, process: u32) {
         let tracers = self.programs.ids(|program| program.is_kernel);
         if tracers.is_empty() {
             return;
         }
-        let of_process = self.programs.ids(|one| !one.is_kernel && one.process.pid == process);
-        // Each library in a process has a catalog of its own.
-        let mut offsets = of_process.into_iter().filter_map(|id| {
-            let offset = self.programs.get(id)?.catalog.as_ref()?.current_span();
-            (offset != 0).then_some(offset)
-        });
-        let slot = SpanSlot { process, offset: offsets.next_back().unwrap_or(0) };
+        // A library that was loaded before all others, such as libblkkin_preload, shows no spans.
+        let slots = self.programs.span_slots().filter(|slot| slot.process == process);
+        let slot = slots.last().unwrap_or(SpanSlot { process, offset: 0 });
         for tracer in tracers {
             self.send(tracer, &ToApplication::SpanSlot(slot), vec![]);
         }

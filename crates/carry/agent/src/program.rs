@@ -189,6 +189,12 @@ impl Program {
         self.seal_mapped()
     }
 
+    /// Returns the word that tells where the program's threads show their current spans; 0 if they
+    /// do not.
+    pub(crate) fn span_slot(&self) -> u64 {
+        self.catalog.as_ref().map_or(0, Catalog::current_span)
+    }
+
     /// Replaces the rings of the channel with this number by rings that the tracer of the kernel
     /// has made.
     pub(crate) fn replace_rings(&mut self, channel: u32, memory: &OwnedFd) -> io::Result<()> {

@@ -16,6 +16,7 @@ use crate::session::SessionId;
 use crate::sessions::Sessions;
 use crate::source::{ConnectionId, EACH_WRITE, Poller, Source};
 use crate::trace::Trace;
+use blkkin_control::SpanSlot;
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::io;
 use std::sync::Arc;
@@ -63,6 +64,16 @@ impl Programs {
     /// Returns the connections of the programs that satisfy `is_meant`.
     pub(crate) fn ids(&self, is_meant: impl Fn(&Program) -> bool) -> Vec<ConnectionId> {
         self.connected.iter().filter(|(_, one)| is_meant(one)).map(|(id, _)| *id).collect()
+    }
+
+    /// Returns the places at which threads of connected programs show their current spans. Each
+    /// library in a process has a place of its own.
+    pub(crate) fn span_slots(&self) -> impl Iterator<Item = SpanSlot> {
+        let slots = self
+            .connected
+            .values()
+            .map(|program| SpanSlot { process: program.process.pid, offset: program.span_slot() });
+        slots.filter(|slot| slot.offset != 0)
     }
 
     /// Returns the process ids of connected programs.

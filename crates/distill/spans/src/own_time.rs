@@ -1,11 +1,11 @@
 //! Own time of a span: what the part of its duration was spent on in which no child ran. Start at
 //! [`OwnTime`].
 //!
-//! Each moment of the own time belongs to one kind. If more threads run for the span than threads
-//! of it wait, the moment is [`OwnKind::Running`]. Otherwise it belongs to the first kind, in the
-//! order of [`OwnKind::ALL`], for which a thread waits. A moment without a thread is
-//! [`OwnKind::Elsewhere`], or [`OwnKind::Unknown`] if the events cannot tell: no thread's run was
-//! reported, or the trace that reports them lost events while the span lasted.
+//! Each moment of the own time belongs to one kind. If a thread showed the span and did not wait,
+//! the moment is [`OwnKind::Running`]; threads whose ids are not known are counted. Otherwise it
+//! belongs to the first kind, in the order of [`OwnKind::ALL`], for which a thread waits. A moment
+//! without a thread is [`OwnKind::Elsewhere`], or [`OwnKind::Unknown`] if the events cannot tell:
+//! no thread's run was reported, or the trace that reports them lost events while the span lasted.
 
 mod bands;
 mod limit;
@@ -47,7 +47,7 @@ kinds! {
     Network "network";
     /// A thread waited for a page of its memory.
     Fault "fault";
-    /// A thread slept for a fixed time.
+    /// A thread slept, or waited for a signal.
     Sleep "sleep";
     /// A thread waited for any of several descriptors: poll, select or epoll.
     Poll "poll";
@@ -57,7 +57,7 @@ kinds! {
     Runnable "runnable";
     /// No thread worked for the span: it was queued in the program, or awaited an answer.
     Elsewhere "elsewhere";
-    /// No event tells.
+    /// It was not recorded what threads did.
     Unknown "unknown";
 }
 

@@ -12,6 +12,7 @@ use super::shown::{
 use crate::assembler::Register::{R0, R1, R2, R3, R4, R6, R7, R10};
 use crate::assembler::{Address, Alu, Assembler, Helper, If, Register, Size};
 use crate::btf::Btf;
+use crate::chosen::ChosenCode;
 use crate::error::Error;
 use crate::event_code::{EventCode, EventSize};
 use crate::event_type::{Integer, event_type};
@@ -141,20 +142,20 @@ pub(crate) struct DiskTables {
 
 impl DiskTables {
     pub(crate) fn new() -> Result<DiskTables, Error> {
-        let create = |name, size: i16| {
-            let map = Map::recent(name, WORD as usize, size as usize, FOLLOWED_MAX);
-            map.map_err(|error| Error::Map("disk", error))
-        };
-        Ok(DiskTables {
-            notes: create("blkkin_notes", NOTE_SIZE)?,
-            requests: create("blkkin_requests", REQUEST_SIZE)?,
-        })
+        // Notes of operations that become no request of their own are never removed. Requests are,
+        // and those that have no place are counted.
+        let (key, count) = (WORD as usize, FOLLOWED_MAX);
+        let notes = Map::recent("blkkin_notes", key, NOTE_SIZE as usize, count);
+        let requests = Map::hash("blkkin_requests", key, REQUEST_SIZE as usize, count);
+        let failed = |error| Error::Map("disk", error);
+        Ok(DiskTables { notes: notes.map_err(failed)?, requests: requests.map_err(failed)? })
     }
 }
 
 /// Generator of the programs.
 pub(crate) struct DiskCode<'c> {
     pub(crate) rings: &'c RingCode<'c>,
+    pub(crate) chosen: ChosenCode,
     pub(crate) slots: SpanSlotsCode,
     pub(crate) places: DiskPlaces,
     pub(crate) tables: &'c DiskTables,
@@ -178,16 +179,23 @@ impl DiskCode<'_> {
     /// Returns the program that notes the current span for an operation, which is passed.
     fn note(&self) -> Assembler {
         let mut code = Assembler::default();
-        let end = code.label();
+        let (no_span, end) = (code.label(), code.label());
         code.load(Size::Bits64, R6, Address(R1, 0));
+        code.store(Size::Bits64, KEY, R6);
         code.call(Helper::GetCurrentTaskBtf);
         code.copy(R7, R0);
-        self.places.thread.read_span(&mut code, self.slots, R7, end);
+        self.places.thread.read_span(&mut code, self.slots, R7, no_span);
+        code.load(Size::Bits32, R0, Address(R7, self.places.thread.process_id));
+        self.chosen.load(&mut code, R0, no_span);
         code.call(Helper::GetCurrentPidTgid);
         code.store(Size::Bits64, shown(0), R0);
         code.call(Helper::KtimeGetNs);
         code.store(Size::Bits64, shown(QUEUED), R0);
-        update(&mut code, &self.tables.notes, R6);
+        update(&mut code, &self.tables.notes);
+        code.jump(end);
+        // An earlier operation, whose memory the kernel has reused, may have left a note.
+        code.set(no_span);
+        delete(&mut code, &self.tables.notes);
         code.set(end);
         code.finish();
         code
@@ -197,12 +205,20 @@ impl DiskCode<'_> {
     fn issue(&self) -> Assembler {
         let places = self.places;
         let mut code = Assembler::default();
-        let (has_note, has_record, again, end) =
-            (code.label(), code.label(), code.label(), code.label());
+        let [is_new, has_note, has_record, end] = [(); 4].map(|()| code.label());
         code.load(Size::Bits64, R6, Address(R1, 0));
-        // A request that the device did not accept is issued once more.
+        // A request that the device did not accept is issued once more. Another request for another
+        // sector has the memory of one whose completion was missed.
         lookup(&mut code, &self.tables.requests, R6);
-        code.jump_if_number(If::NotEqual, R0, 0, again);
+        code.jump_if_number(If::Equal, R0, 0, is_new);
+        code.load(Size::Bits64, R1, Address(R0, WORD * SECTOR));
+        code.load(Size::Bits64, R2, Address(R6, places.sector));
+        code.jump_if(If::NotEqual, R1, R2, is_new);
+        code.copy(R7, R0);
+        code.call(Helper::KtimeGetNs);
+        code.store(Size::Bits64, Address(R7, WORD * ISSUED), R0);
+        code.jump(end);
+        code.set(is_new);
         code.load(Size::Bits64, R7, Address(R6, places.operation));
         code.jump_if_number(If::Equal, R7, 0, has_record);
         lookup(&mut code, &self.tables.notes, R7);
@@ -240,12 +256,10 @@ impl DiskCode<'_> {
         code.alu(Alu::Or, R1, R2);
         code.store(Size::Bits64, shown(DEVICE), R1);
         code.set(has_device);
-        update(&mut code, &self.tables.requests, R6);
-        code.jump(end);
-        code.set(again);
-        code.copy(R7, R0);
-        code.call(Helper::KtimeGetNs);
-        code.store(Size::Bits64, Address(R7, WORD * ISSUED), R0);
+        code.store(Size::Bits64, KEY, R6);
+        update(&mut code, &self.tables.requests);
+        code.jump_if_number(If::Equal, R0, 0, end);
+        self.rings.count_unplaced(&mut code, R2);
         code.set(end);
         code.finish();
         code
@@ -312,9 +326,9 @@ fn delete(code: &mut Assembler, map: &Map) {
     code.call(Helper::MapDelete);
 }
 
-/// Sets the value of a key, which is in a register, to the memory at [`SHOWN`].
-fn update(code: &mut Assembler, map: &Map, key: Register) {
-    code.store(Size::Bits64, KEY, key);
+/// Sets the value of the key in [`KEY`] to the memory at [`SHOWN`]. `R0` is then 0, unless the map
+/// is full.
+fn update(code: &mut Assembler, map: &Map) {
     map_and_key(code, map);
     code.copy(R3, R10);
     code.alu_number(Alu::Add, R3, SHOWN.into());

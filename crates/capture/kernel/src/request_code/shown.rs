@@ -2,7 +2,7 @@
 //! in the layout of `blkkin_control::current_span`. That memory is untrusted. It is read by a
 //! helper that fails where memory is missing, and what it contains is only copied.
 
-use crate::assembler::Register::{R0, R1, R2, R3, R10};
+use crate::assembler::Register::{R0, R1, R2, R3, R8, R10};
 use crate::assembler::{Address, Alu, Assembler, Helper, If, Label, Register, Size};
 use crate::btf::Btf;
 use crate::error::Error;
@@ -34,6 +34,8 @@ pub(super) struct ThreadPlaces {
     pub(super) thread_id: i16,
     /// Thread pointer.
     pointer: i16,
+    /// Address of the next instruction, in `struct pt_regs`.
+    instruction: i16,
 }
 
 impl ThreadPlaces {
@@ -42,6 +44,7 @@ impl ThreadPlaces {
             process_id: offset(btf, "task_struct", "tgid")?,
             thread_id: offset(btf, "task_struct", "pid")?,
             pointer: offset(btf, "task_struct", "thread.fsbase")?,
+            instruction: offset(btf, "pt_regs", "ip")?,
         })
     }
 
@@ -73,6 +76,21 @@ impl ThreadPlaces {
         code.jump_if_number(If::Equal, R1, 0, none);
         code.load(Size::Bits64, R1, shown(3));
         code.jump_if_number(If::Equal, R1, 0, none);
+        // The kernel's own threads in a process, such as those of io_uring, have the thread pointer
+        // of the thread that has made them, and no instruction in the program.
+        code.copy(R1, task);
+        code.call(Helper::TaskRegisters);
+        code.load(Size::Bits64, R1, Address(R0, self.instruction));
+        code.jump_if_number(If::Equal, R1, 0, none);
+    }
+
+    /// Sets `R8` to the identity of a thread: its process in the upper half, its id in the lower
+    /// half. `task` holds the thread. `R1` is lost.
+    pub(super) fn identity(self, code: &mut Assembler, task: Register) {
+        code.load(Size::Bits32, R8, Address(task, self.process_id));
+        code.alu_number(Alu::ShiftLeft, R8, 32);
+        code.load(Size::Bits32, R1, Address(task, self.thread_id));
+        code.alu(Alu::Or, R8, R1);
     }
 }
 

@@ -11,7 +11,7 @@
 
 use super::shown::{KEY, ThreadPlaces, WORD, shown, span_fields, write_elapsed, write_span};
 use crate::assembler::Register::{R0, R1, R2, R3, R6, R7, R8, R9, R10};
-use crate::assembler::{Address, Alu, Assembler, Helper, If, Label, Register, Size};
+use crate::assembler::{Address, Alu, Assembler, Helper, If, Label, Size};
 use crate::btf::{BitPlace, Btf};
 use crate::chosen::ChosenCode;
 use crate::error::Error;
@@ -68,10 +68,19 @@ const CALLS: [(Reason, &[&str]); 4] = [
     (Reason::Sleep, &["nanosleep", "clock_nanosleep", "pause", "rt_sigsuspend", "rt_sigtimedwait"]),
     (
         Reason::Poll,
-        &["poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait", "epoll_pwait2"],
+        &[
+            "poll",
+            "ppoll",
+            "select",
+            "pselect6",
+            "epoll_wait",
+            "epoll_pwait",
+            "epoll_pwait2",
+            "io_uring_enter",
+        ],
     ),
 ];
-/// System calls that wait for what their first argument is, a descriptor.
+/// System calls whose reason depends on the type of the descriptor in their first argument.
 const DESCRIPTOR_CALLS: [&str; 4] = ["read", "write", "readv", "writev"];
 /// Value in the table of calls for [`DESCRIPTOR_CALLS`].
 const BY_DESCRIPTOR: i32 = 0x80;
@@ -114,7 +123,7 @@ impl WaitKinds {
 /// number share an entry. If one begins to wait while the other waits, the other's wait is counted
 /// as lost.
 const THREADS: usize = 1 << 15;
-/// Words of an entry: the thread's id, the three words of its span, and the following.
+/// Words of an entry: the thread's identity, the three words of its span, and the following.
 const WAIT_WORDS: usize = 8;
 /// Time at which the thread left its processor; 0 while it runs.
 const LEFT: i16 = 4;
@@ -192,11 +201,9 @@ pub(crate) struct WaitPlaces {
 
 impl WaitPlaces {
     pub(crate) fn of(btf: &Btf) -> Result<WaitPlaces, Error> {
-        // The name before Linux 5.14 was `state`.
-        let state = offset(btf, "task_struct", "__state");
         Ok(WaitPlaces {
             thread: ThreadPlaces::of(btf)?,
-            state: state.or_else(|_| offset(btf, "task_struct", "state"))?,
+            state: offset(btf, "task_struct", "__state")?,
             in_iowait: btf.bit("task_struct", "in_iowait")?,
             call: offset(btf, "pt_regs", "orig_ax")?,
             first_argument: offset(btf, "pt_regs", "di")?,
@@ -266,7 +273,8 @@ impl WaitCode<'_> {
     /// Stores the wait of the thread that leaves, if it has a current span.
     fn leave(&self, code: &mut Assembler, next: Label) {
         let places = self.places;
-        let [preempted, has_reason, has_kind, is_free] = [(); 4].map(|()| code.label());
+        let [preempted, is_disk, has_reason, has_kind] = [(); 4].map(|()| code.label());
+        let (is_free, is_stored) = (code.label(), code.label());
         code.load(Size::Bits64, R7, Address(R6, 8));
         places.thread.read_span(code, self.slots, R7, next);
         code.load(Size::Bits32, R0, Address(R7, places.thread.process_id));
@@ -283,22 +291,25 @@ impl WaitCode<'_> {
         code.jump_if_number(If::AnyBit, R1, 1, preempted);
         code.load(Size::Bits32, R1, Address(R7, places.state));
         code.jump_if_number(If::Equal, R1, 0, preempted);
-        code.number(R8, Reason::Disk as u64);
-        code.load(Size::Bits8, R1, Address(R7, places.in_iowait.offset as i16));
-        code.jump_if_number(If::AnyBit, R1, 1 << places.in_iowait.bit, has_reason);
+        code.jump_if_number(If::AnyBit, R1, STATE_DEAD, next);
         // Outside of system calls, a thread leaves its program only by an exception.
         code.number(R8, Reason::Fault as u64);
+        code.jump_if_number(If::Equal, R9, NO_CALL, has_kind);
+        code.number(R8, Reason::Other as u64);
         code.jump_if_number(If::GreaterOrEqual, R9, CALLS_MAX as i32, has_kind);
         code.copy(R1, R9);
         code.block(R2, self.kinds.table.as_fd().as_raw_fd(), 0);
         code.alu(Alu::Add, R2, R1);
         code.load(Size::Bits8, R8, Address(R2, 0));
+        // While io_uring waits for anything, the kernel counts the thread as waiting for a disk.
+        code.jump_if_number(If::Equal, R8, Reason::Poll as i32, has_reason);
+        code.set(has_kind);
+        code.load(Size::Bits8, R1, Address(R7, places.in_iowait.offset as i16));
+        code.jump_if_number(If::AnyBit, R1, 1 << places.in_iowait.bit, is_disk);
         code.jump_if_number(If::NotEqual, R8, BY_DESCRIPTOR, has_reason);
         self.reason_of_descriptor(code, has_reason);
-
-        code.set(has_kind);
-        code.jump_if_number(If::Equal, R9, NO_CALL, has_reason);
-        code.number(R8, Reason::Other as u64);
+        code.set(is_disk);
+        code.number(R8, Reason::Disk as u64);
         code.jump(has_reason);
         code.set(preempted);
         code.number(R8, Reason::Runnable as u64);
@@ -309,19 +320,27 @@ impl WaitCode<'_> {
         code.alu(Alu::Or, R9, R8);
         code.store(Size::Bits64, shown(CAUSE), R9);
 
-        code.load(Size::Bits32, R8, Address(R7, places.thread.thread_id));
+        places.thread.identity(code, R7);
         code.store(Size::Bits64, shown(0), R8);
-        self.find(code, R8);
+        self.find(code);
         code.load(Size::Bits64, R1, Address(R2, WORD * LEFT));
         code.jump_if_number(If::Equal, R1, 0, is_free);
         code.load(Size::Bits64, R1, Address(R2, 0));
         code.jump_if(If::Equal, R1, R8, is_free);
         self.rings.count_unplaced(code, R3);
         code.set(is_free);
-        for word in 0..WAIT_WORDS as i16 {
+        // Another processor may wake the thread meanwhile. It sees the wait once `LEFT` is stored.
+        for word in (0..WAIT_WORDS as i16).filter(|word| *word != LEFT).chain([LEFT]) {
             code.load(Size::Bits64, R1, shown(word));
             code.store(Size::Bits64, Address(R2, WORD * word), R1);
         }
+        code.load(Size::Bits32, R1, Address(R7, places.state));
+        code.jump_if_number(If::NotEqual, R1, STATE_WAKING, is_stored);
+        code.load(Size::Bits64, R1, Address(R2, WORD * WOKEN));
+        code.jump_if_number(If::NotEqual, R1, 0, is_stored);
+        code.load(Size::Bits64, R1, shown(LEFT));
+        code.store(Size::Bits64, Address(R2, WORD * WOKEN), R1);
+        code.set(is_stored);
     }
 
     /// Sets `R8` to the reason of a wait for the descriptor that is the first argument of the
@@ -353,19 +372,15 @@ impl WaitCode<'_> {
     /// Finds the wait of the thread that runs next, and copies its words to those of the frame.
     /// Jumps to `none` if it has no wait.
     fn find_next(&self, code: &mut Assembler, none: Label) {
-        let thread = self.places.thread;
         code.load(Size::Bits64, R7, Address(R6, 16));
-        code.load(Size::Bits32, R8, Address(R7, thread.thread_id));
+        self.places.thread.identity(code, R7);
         self.find_waiting(code, none);
         for word in 1..WAIT_WORDS as i16 {
             code.load(Size::Bits64, R1, Address(R2, WORD * word));
             code.store(Size::Bits64, shown(word), R1);
         }
         code.store_number(Size::Bits64, Address(R2, WORD * LEFT), 0);
-        code.load(Size::Bits32, R1, Address(R7, thread.process_id));
-        code.alu_number(Alu::ShiftLeft, R1, 32);
-        code.alu(Alu::Or, R1, R8);
-        code.store(Size::Bits64, PROCESS, R1);
+        code.store(Size::Bits64, PROCESS, R8);
     }
 
     /// Returns the program for `sched_waking`, which passes the thread that is woken. It runs in
@@ -375,7 +390,7 @@ impl WaitCode<'_> {
         let mut code = Assembler::default();
         let end = code.label();
         code.load(Size::Bits64, R7, Address(R1, 0));
-        code.load(Size::Bits32, R8, Address(R7, places.thread.thread_id));
+        places.thread.identity(&mut code, R7);
         self.find_waiting(&mut code, end);
         code.load(Size::Bits64, R1, Address(R2, WORD * WOKEN));
         code.jump_if_number(If::NotEqual, R1, 0, end);
@@ -403,9 +418,9 @@ impl WaitCode<'_> {
         code
     }
 
-    /// Sets `R2` to the address of the entry of a thread, whose id is in `thread`. `R1` is lost.
-    fn find(&self, code: &mut Assembler, thread: Register) {
-        code.copy(R1, thread);
+    /// Sets `R2` to the address of the entry of the thread whose identity is in `R8`. `R1` is lost.
+    fn find(&self, code: &mut Assembler) {
+        code.copy(R1, R8);
         code.alu_number(Alu::And, R1, THREADS as i32 - 1);
         code.alu_number(Alu::Mul, R1, (WAIT_WORDS * WORD as usize) as i32);
         code.block(R2, self.waits.table.as_fd().as_raw_fd(), 0);
@@ -415,13 +430,18 @@ impl WaitCode<'_> {
     /// Sets `R2` to the address of the entry of the thread in `R8`, or jumps to `none` if it does
     /// not wait. `R1` is lost.
     fn find_waiting(&self, code: &mut Assembler, none: Label) {
-        self.find(code, R8);
+        self.find(code);
         code.load(Size::Bits64, R1, Address(R2, WORD * LEFT));
         code.jump_if_number(If::Equal, R1, 0, none);
         code.load(Size::Bits64, R1, Address(R2, 0));
         code.jump_if(If::NotEqual, R1, R8, none);
     }
 }
+
+/// State of a thread that has ended.
+const STATE_DEAD: i32 = 0x80;
+/// State of a thread that is being woken.
+const STATE_WAKING: i32 = 0x200;
 
 /// Type in a file's mode, and that of sockets.
 const FILE_TYPE: i32 = 0o170_000;

@@ -4,6 +4,7 @@ use super::catalog::Catalog;
 use super::channel::Channel;
 use super::machine::Machine;
 use crate::event_type::EventTypes;
+use crate::span_slots::SpanSlots;
 use blkkin_control::current_span::SlotOffset;
 use blkkin_control::limits::REASON_SIZE_MAX;
 use blkkin_control::{
@@ -170,7 +171,7 @@ impl Connection {
             none => match Machine::read() {
                 Ok(machine) => {
                     for (process, offset) in &self.slots {
-                        machine.slots.insert(*process, *offset);
+                        insert_slot(&machine.slots, *process, *offset, self.log);
                     }
                     none.insert(machine)
                 }
@@ -186,17 +187,23 @@ impl Connection {
     fn set_span_slot(&mut self, slot: SpanSlot) {
         let SpanSlot { process, offset } = slot;
         let table = self.machine.as_ref().map(|machine| &machine.slots);
-        let Some(offset) = SlotOffset::decode(offset) else {
-            self.slots.remove(&process);
-            table.into_iter().for_each(|table| table.remove(process));
-            return;
+        let offset = SlotOffset::decode(offset);
+        match offset {
+            Some(offset) => self.slots.insert(process, offset),
+            None => self.slots.remove(&process),
         };
-        self.slots.insert(process, offset);
-        if table.is_some_and(|table| !table.insert(process, offset)) {
-            (self.log)(&format!(
-                "process {process}: the place in the table of current spans is in use, so that \
-                 nothing the kernel does for its requests is recorded"
-            ));
+        match (table, offset) {
+            (Some(table), Some(offset)) => insert_slot(table, process, offset, self.log),
+            (Some(table), None) => {
+                table.remove(process);
+                // Another process may have waited for the entry.
+                let mut others = self.slots.iter();
+                let other = others.find(|(other, _)| SpanSlots::share_entry(**other, process));
+                if let Some((process, offset)) = other {
+                    table.insert(*process, *offset);
+                }
+            }
+            (None, _) => {}
         }
     }
 
@@ -211,6 +218,16 @@ impl Connection {
 
     fn send(&self, message: &FromApplication, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         send(&self.socket, message, descriptors)
+    }
+}
+
+/// Adds a process to the table, or logs that it has no entry.
+fn insert_slot(table: &SpanSlots, process: u32, offset: SlotOffset, log: fn(&str)) {
+    if !table.insert(process, offset) {
+        log(&format!(
+            "process {process}: its entry in the table of current spans is in use, so that the \
+             kernel's events of its requests are not recorded"
+        ));
     }
 }
 

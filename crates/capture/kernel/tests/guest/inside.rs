@@ -3,19 +3,21 @@
 use crate::FILES;
 use crate::events::{Event, Value, drain};
 use blkkin_control::FieldKind;
+use blkkin_control::current_span::{SPAN, SlotOffset};
 use blkkin_filter::Filter;
 use blkkin_kernel::{
-    Btf, ChosenProcesses, Error, FunctionPoint, FunctionProbe, ProcessScope, Recorder, Selection,
-    SystemCall, TraceFs, TracepointProbe,
+    Btf, ChosenProcesses, Error, FunctionPoint, FunctionProbe, ProcessScope, Recorder,
+    RequestEvents, Selection, SpanSlots, SystemCall, TraceFs, TracepointProbe,
 };
 use blkkin_sys::bpf::program_ids;
 use blkkin_sys::testing::own_test;
+use blkkin_sys::thread_slot;
 use rustix::mount::{MountFlags, mount};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
 use std::slice;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// Start of the lines that the guest prints for the test outside.
@@ -64,6 +66,7 @@ fn records_and_prints() {
     records_events();
     records_calls();
     records_registers();
+    records_waits();
     filters_events();
     counts_missed_events();
     refuses();
@@ -202,6 +205,33 @@ fn records_calls() {
     assert!(rename.text("oldname") == "/file" && rename.text("newname") == "/new", "{rename:?}");
     assert_eq!(of("syscall:write").number("ret"), 7);
     print("calls", "recorded");
+}
+
+/// A thread that shows a current span is recorded when it sleeps.
+fn records_waits() {
+    const SLEEP: i64 = 20_000_000;
+    let offset = SlotOffset::new(thread_slot::offset().unwrap()).unwrap();
+    let slots = Arc::new(SpanSlots::new().unwrap_or_else(|error| panic!("{error}")));
+    assert!(slots.insert(1, offset));
+    let calls = TraceFs::open().unwrap().system_calls().unwrap().into();
+    let requests = RequestEvents { slots, waits: true, disk: true, calls };
+    let selection = Selection { requests: Some(requests), ..Selection::default() };
+    let chosen = ChosenProcesses::all_except(&[]).unwrap();
+    let recorder = Recorder::attach(&selection, &chosen, btf());
+    let mut recorder = recorder.unwrap_or_else(|error| panic!("{error}"));
+    thread_slot::set(&[SPAN, 1, 2, 3]);
+    std::thread::sleep(Duration::from_nanos(SLEEP as u64));
+    thread_slot::set(&[0; 4]);
+    recorder.stop();
+    let events = drain(&mut recorder);
+    let waits = events.iter().filter(|event| event.name == "request:wait");
+    let of_span = waits.filter(|event| {
+        ["trace_id", "trace_id_high", "span_id"].map(|name| event.number(name)) == [1, 2, 3]
+    });
+    let sleep =
+        of_span.filter(|event| event.number("reason") == 5).map(|event| event.number("blocked"));
+    let slept: i64 = sleep.sum();
+    print("waits", if slept > SLEEP / 2 { "slept" } else { "has not slept" });
 }
 
 /// A function without a description is recorded with the registers of its arguments, and an

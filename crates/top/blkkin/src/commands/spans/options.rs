@@ -104,13 +104,13 @@ pub(crate) struct Args {
     /// disk, a lock or the network; and the sums by service
     ///
     /// The session has to record when threads work for spans, `blkkin event enable 'blkkin:run'`,
-    /// and when they wait, `blkkin event enable --kernel 'request:*'`. If several threads work for
-    /// a span, it is running while one of them runs.
+    /// and when they wait, `blkkin event enable --kernel 'request:*'`. A span is running while a
+    /// thread works for it and does not wait.
     ///
     /// Each bar shows shares, with a colour or a letter for each kind: R running, Q runnable (waits
     /// for a processor), D disk, L lock, N network, F page fault, S sleep, P poll (waits for
-    /// descriptors), O other, E elsewhere (no thread worked for the span), ? unknown (no event
-    /// tells). With --json and --to, all that is known is always included.
+    /// descriptors), O other, E elsewhere (no thread worked for the span), ? unknown (not
+    /// recorded). With --json and --to, all that is known is always included.
     #[arg(long, conflicts_with = "json", help_heading = "Output")]
     pub(super) kernel: bool,
 
