@@ -294,8 +294,8 @@ impl Node {
         Ok(())
     }
 
-    /// Sends the tracer of the kernel the place at which the threads of a process show their current
-    /// spans; 0 if they do not.
+    /// Sends the tracer of the kernel the place at which the threads of a process show their
+    /// current spans; 0 if they do not.
     fn send_span_slot(&mut self, process: u32) {
         let tracers = self.programs.ids(|program| program.is_kernel);
         if tracers.is_empty() {
