@@ -124,11 +124,18 @@ fn the_question_may_come_from_standard_input() {
 fn help_teaches() {
     let tables = run(blkkin(Path::new("/")).args(["sql", "--tables"]));
     let tables = text(&tables.stdout);
-    for line in ["spans  ", "  duration_ns  ", "annotations  ", "  since_start_ns  ", "tags  "] {
+    for line in [
+        "spans  ",
+        "  duration_ns  ",
+        "annotations  ",
+        "  since_start_ns  ",
+        "own_time  ",
+        "tags  ",
+    ] {
         assert!(tables.lines().any(|one| one.starts_with(line)), "{line}:\n{tables}");
     }
     let help = run(blkkin(Path::new("/")).args(["sql", "--help"]));
     let help = text(&help.stdout);
-    assert_eq!(help.matches("\n  # ").count(), 7, "{help}");
+    assert_eq!(help.matches("\n  # ").count(), 8, "{help}");
     assert!(help.contains("approx_percentile_cont(duration_ns, 0.99)"), "{help}");
 }

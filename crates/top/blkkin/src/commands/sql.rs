@@ -12,10 +12,10 @@ use std::time::Duration;
 
 /// Query a store of spans in SQL
 ///
-/// The tables are spans, annotations, tags, links, requests and services; `--tables` lists their
-/// columns. All features of SELECT are available (joins, WITH, window functions, percentiles,
-/// dates, regular expressions, JSON), and EXPLAIN, SHOW TABLES and DESCRIBE. Queries never change
-/// anything, and read no other file.
+/// The tables are spans, annotations, tags, links, requests, services, own_time and disk_time;
+/// `--tables` lists their columns. All features of SELECT are available (joins, WITH, window
+/// functions, percentiles, dates, regular expressions, JSON), and EXPLAIN, SHOW TABLES and
+/// DESCRIBE. Queries never change anything, and read no other file.
 ///
 /// Queries see all spans that the store has acknowledged, whether its server runs or not: those in
 /// files, and those that are only in the journal so far.
