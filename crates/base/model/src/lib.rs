@@ -24,6 +24,7 @@ mod endpoint;
 mod flags;
 pub mod hex;
 mod id;
+pub mod own_time;
 mod owned_span;
 mod sink;
 mod span;
@@ -35,6 +36,9 @@ pub mod varint;
 pub use endpoint::{Endpoint, EndpointRef};
 pub use flags::{Kind, Status};
 pub use id::{SpanId, TraceId};
+pub use own_time::{
+    BANDS_KEY, BANDS_MAX, DISK_TIME_PREFIX, OWN_TIME_PREFIX, OwnKind, is_own_time_key, own_time_ns,
+};
 pub use owned_span::{Span, SpanRefBuffer};
 pub use sink::{Count, SpanSink};
 pub use span::{Annotation, AnnotationRef, SpanRef};

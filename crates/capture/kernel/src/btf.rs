@@ -28,5 +28,6 @@ mod tests;
 
 pub use error::BtfError;
 pub use file::Btf;
-pub use queries::{BitPlace, FieldPlace, Function, Parameter, RawTracepoint};
+pub(crate) use queries::BitPlace;
+pub use queries::{FieldPlace, Function, Parameter, RawTracepoint};
 pub use value::ValueForm;

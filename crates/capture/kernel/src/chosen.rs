@@ -190,14 +190,14 @@ impl ChosenProcesses {
     }
 
     /// Returns true if all processes but a few are chosen.
-    pub(crate) fn has_all(&self) -> bool {
+    pub(crate) fn is_all_except(&self) -> bool {
         self.is_inverted
     }
 
     /// Returns the descriptor of the map with the numbers of the chosen control groups; `None` if
     /// all processes but a few are chosen.
     pub(crate) fn cgroup_ids(&self) -> Option<i32> {
-        (!self.has_all()).then(|| self.cgroup_ids.as_fd().as_raw_fd())
+        (!self.is_all_except()).then(|| self.cgroup_ids.as_fd().as_raw_fd())
     }
 
     /// Returns a generator of code that reads and changes the choice.

@@ -61,7 +61,7 @@ mod user_probe;
 mod user_refusal;
 mod user_type;
 
-pub use btf::{BitPlace, Btf, BtfError, FieldPlace, Function, Parameter, RawTracepoint, ValueForm};
+pub use btf::{Btf, BtfError, FieldPlace, Function, Parameter, RawTracepoint, ValueForm};
 pub use cgroup::Cgroup;
 pub use chosen::{ChosenProcesses, kernel_name};
 pub use error::{Error, ProbeRefusal};

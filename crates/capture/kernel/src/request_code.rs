@@ -1,8 +1,8 @@
 //! Programs that record what the kernel did for requests: waits of their threads ([`wait`]) and
-//! requests to disks ([`disk`]). [`shown`] reads the current span of a thread.
+//! requests to disks ([`disk`]). [`current_span`] reads the current span of a thread.
 
+mod current_span;
 mod disk;
-mod shown;
 mod wait;
 
 use crate::assembler::Assembler;
@@ -72,7 +72,7 @@ pub(crate) fn attach(
             slots,
             places: DiskPlaces::of(btf)?,
             tables: &DiskTables::new()?,
-            records_unattributed: chosen.has_all(),
+            records_unattributed: chosen.is_all_except(),
             id: types.add(disk::disk_type())?,
         };
         programs.extend(code.programs().map(|program| load(program, btf)));

@@ -4,6 +4,7 @@
 use crate::refusal::Reason;
 use blkkin_ctf::decode::{Node, NodeKind, Visitor};
 use blkkin_ctf::schema::{IntKind, Scope};
+use blkkin_model::OwnKind;
 
 /// Index of a field name in [`NAMES`], or [`IGNORED`].
 pub(crate) type ActivitySlot = u8;
@@ -30,7 +31,7 @@ pub(crate) const TRACE_ID_HIGH: ActivitySlot = 1;
 pub(crate) const SPAN_ID: ActivitySlot = 2;
 pub(crate) const START: ActivitySlot = 3;
 pub(crate) const DURATION: ActivitySlot = 4;
-pub(crate) const REASON: ActivitySlot = 5;
+const REASON: ActivitySlot = 5;
 pub(crate) const CALL: ActivitySlot = 6;
 pub(crate) const BLOCKED: ActivitySlot = 7;
 pub(crate) const RUNNABLE: ActivitySlot = 8;
@@ -66,6 +67,8 @@ pub(crate) struct ActivityFields {
     /// Label of the field `call` or `device`; an event has at most one of them. Without a label,
     /// the number.
     label: String,
+    /// Kind of wait by the label of the field `reason`; `None` for another label or none.
+    reason: Option<OwnKind>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -82,6 +85,7 @@ impl ActivityFields {
     pub(crate) fn clear(&mut self) {
         self.values = [FieldValue::Absent; NAMES.len()];
         self.label.clear();
+        self.reason = None;
     }
 
     pub(crate) fn number(&self, slot: ActivitySlot) -> Result<u64, Option<Reason>> {
@@ -132,6 +136,13 @@ impl ActivityFields {
         &self.label
     }
 
+    /// Returns the kind of wait that the field `reason` names; [`OwnKind::Other`] for an unknown
+    /// name.
+    pub(crate) fn reason(&self) -> Result<OwnKind, Option<Reason>> {
+        self.number(REASON)?;
+        Ok(self.reason.unwrap_or(OwnKind::Other))
+    }
+
     /// Returns the id of the thread from the event's context; `None` if unknown.
     pub(crate) fn thread(&self) -> Option<u32> {
         let thread = self.number(TID).or_else(|_| self.number(VTID)).ok()?;
@@ -156,17 +167,21 @@ impl ActivityVisitor<'_> {
 
     fn integer(&mut self, node: &Node, bits: u64, value: i128) {
         let slot = self.slots.get(node.id as usize).copied().unwrap_or(IGNORED);
-        if matches!(slot, CALL | DEVICE) {
+        if matches!(slot, CALL | DEVICE | REASON) {
             let label = match &node.kind {
                 NodeKind::Int { labels, .. } | NodeKind::VarInt { labels, .. } => {
                     labels.as_ref().and_then(|labels| labels.of(value).next())
                 }
                 _ => None,
             };
-            self.fields.label.clear();
-            match label {
-                Some(label) => self.fields.label.extend(label.chars().take(LABEL_MAX)),
-                None => self.fields.label.push_str(&value.to_string()),
+            if slot == REASON {
+                self.fields.reason = label.and_then(OwnKind::of_name).filter(|it| it.is_wait());
+            } else {
+                self.fields.label.clear();
+                match label {
+                    Some(label) => self.fields.label.extend(label.chars().take(LABEL_MAX)),
+                    None => self.fields.label.push_str(&value.to_string()),
+                }
             }
         }
         self.put(node, FieldValue::Int(bits));

@@ -7,7 +7,6 @@ use crate::field_values::{
     PROCNAME, PROGRAM_FIELD, SERVICE, SPAN_ID, SPAN_NAME, START, Slot, TRACE_ID, TRACE_ID_HIGH,
     TRACE_NAME, VALUE, Value,
 };
-use crate::own_time::OwnKind;
 use crate::refusal::{Example, Reason, Refusals};
 use crate::report::{Activity, CompleteSpan, ReportContent, SpanReport};
 use blkkin_ctf::clock::TimeScale;
@@ -337,7 +336,7 @@ fn activity(
             // A thread outside of a system call has the number -1.
             let is_in_call = fields.number_or(slot::CALL, u64::MAX)?.cast_signed() >= 0;
             Activity::Wait {
-                reason: OwnKind::of_reason(fields.number(slot::REASON)?),
+                reason: fields.reason()?,
                 call: if is_in_call { fields.label() } else { "" },
                 blocked_ns: fields.number(slot::BLOCKED)?,
                 runnable_ns: fields.number(slot::RUNNABLE)?,

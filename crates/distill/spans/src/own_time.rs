@@ -12,71 +12,8 @@ mod limit;
 mod matching;
 mod tags;
 
+pub use blkkin_model::{BANDS_MAX, OwnKind};
 pub(crate) use matching::set_own_times;
-
-macro_rules! kinds {
-    ($($(#[$doc:meta])* $name:ident $word:literal;)*) => {
-        /// Kind of a moment of a span's own time: running, or waiting for something.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum OwnKind {
-            $($(#[$doc])* $name,)*
-        }
-
-        impl OwnKind {
-            /// All kinds. If several apply to a moment, the first one counts.
-            pub const ALL: [OwnKind; [$($word),*].len()] = [$(OwnKind::$name),*];
-
-            /// Returns the name of the kind in JSON and in tags.
-            pub const fn word(self) -> &'static str {
-                match self {
-                    $(OwnKind::$name => $word,)*
-                }
-            }
-        }
-    };
-}
-
-kinds! {
-    /// A thread ran for the span.
-    Running "running";
-    /// A thread waited for a disk.
-    Disk "disk";
-    /// A thread waited for a lock.
-    Lock "lock";
-    /// A thread waited for the network.
-    Network "network";
-    /// A thread waited for a page of its memory.
-    Fault "fault";
-    /// A thread slept, or waited for a signal.
-    Sleep "sleep";
-    /// A thread waited for any of several descriptors: poll, select or epoll.
-    Poll "poll";
-    /// A thread waited for something else.
-    Other "other";
-    /// A thread could run, but waited for a processor.
-    Runnable "runnable";
-    /// No thread worked for the span: it was queued in the program, or awaited an answer.
-    Elsewhere "elsewhere";
-    /// It was not recorded what threads did.
-    Unknown "unknown";
-}
-
-impl OwnKind {
-    /// Returns the kind for the number in the field `reason` of a `request:wait` event; `Other` for
-    /// an unknown number.
-    pub(crate) fn of_reason(reason: u64) -> OwnKind {
-        match reason {
-            1 => OwnKind::Runnable,
-            2 => OwnKind::Disk,
-            3 => OwnKind::Lock,
-            4 => OwnKind::Network,
-            5 => OwnKind::Sleep,
-            6 => OwnKind::Fault,
-            7 => OwnKind::Poll,
-            _ => OwnKind::Other,
-        }
-    }
-}
 
 /// Division of a span's self time into bands, each of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -90,9 +27,6 @@ pub struct OwnTime<'a> {
     /// left out between two children, the shortest first.
     pub bands: Vec<Band<'a>>,
 }
-
-/// Maximum number of bands of a span.
-pub const BANDS_MAX: usize = 256;
 
 /// Sums over a span's requests to one disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

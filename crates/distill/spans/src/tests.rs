@@ -116,7 +116,7 @@ fn draw_own_time(out: &mut String, step: &Step<'_>) {
     let Some(own) = &step.own else { return };
     assert_eq!(Some(own.total_ns()), step.self_ns);
     let bands = own.bands.iter().map(|band| {
-        let mut text = format!("{} {}+{}", band.kind.word(), band.start_ns, band.duration_ns);
+        let mut text = format!("{} {}+{}", band.kind.name(), band.start_ns, band.duration_ns);
         let _ = match band.detail {
             Detail::None => Ok(()),
             Detail::Device(name) | Detail::Call(name) => write!(text, " {name}"),
@@ -144,7 +144,7 @@ fn activity<'l>(kind: &str, mut words: impl Iterator<Item = &'l str>, time: u64)
     if kind == "disk" {
         return Activity::Disk { device: of, queued_ns: first, served_ns: second };
     }
-    let reason = OwnKind::ALL.into_iter().find(|kind| kind.word() == of).expect("a reason");
+    let reason = OwnKind::ALL.into_iter().find(|kind| kind.name() == of).expect("a reason");
     let (mut thread, mut waker, mut call) = (None, 0, "");
     for word in words {
         match (word.strip_prefix('t'), word.strip_prefix('w').map(str::parse)) {

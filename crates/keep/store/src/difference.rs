@@ -3,8 +3,8 @@
 //! their own time. Start at [`Tally`].
 
 use crate::own_time::OwnTimeTally;
-use crate::{OwnTimeDifference, Window, is_own_time_key, own_time_ns, text_of};
-use blkkin_model::{Kind, SpanRef, Status, TagRef};
+use crate::{OwnTimeDifference, Window, text_of};
+use blkkin_model::{Kind, SpanRef, Status, TagRef, is_own_time_key, own_time_ns};
 use std::collections::HashMap;
 
 /// Maximum number of distinct words that are counted.

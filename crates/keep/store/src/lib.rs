@@ -45,9 +45,7 @@ pub use latency::{Durations, Example, Latency};
 pub use link::{Call, Link, Linker};
 pub use memory::{Capacity, MemoryStore};
 pub use otlp::{Attribute, SpanEvent, SpanLink};
-pub use own_time::{
-    DISK_TIME_PREFIX, MeanTime, OWN_TIME_PREFIX, OwnTimeDifference, is_own_time_key, own_time_ns,
-};
+pub use own_time::{MeanTime, OwnTimeDifference};
 pub use query::{Order, Page, Place, Query, Window};
 pub use span_order::{compare, fingerprint};
 pub use store::{Counters, LossTimes, SpanStore, TagField};

@@ -1,18 +1,10 @@
 //! Comparison of the own time of spans. The own time of a span is the part of its duration in which
-//! no child ran; tags of the span say on what it was spent ([`own_time_ns`]). Start at
+//! no child ran; tags of the span say on what it was spent ([`blkkin_model::own_time_ns`]). Start at
 //! [`OwnTimeTally`].
 
-use blkkin_model::ValueRef;
+use blkkin_model::OWN_TIME_PREFIX;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-
-/// Prefix of the keys of tags with the own time of a span by kind, such as `blkkin.own.disk`.
-pub const OWN_TIME_PREFIX: &str = "blkkin.own.";
-/// Prefix of the keys of tags with the times of a span's disk requests by device, such as
-/// `blkkin.disk.vda.queued`.
-pub const DISK_TIME_PREFIX: &str = "blkkin.disk.";
-/// Key of the tag that lists the parts of the own time in order; its value is not a number.
-const BANDS_KEY: &str = "blkkin.own.bands";
 
 /// Maximum number of kinds of own time that are compared.
 const KINDS_MAX: usize = 64;
@@ -58,27 +50,6 @@ impl MeanTime {
     pub fn difference_ns(&self) -> i64 {
         self.inside_ns.cast_signed().saturating_sub(self.outside_ns.cast_signed())
     }
-}
-
-/// Returns whether tags with this key describe the own time of a span or its disk requests. Such
-/// values differ in almost every span, so they are compared by their means and not as words.
-#[inline]
-pub fn is_own_time_key(key: &str) -> bool {
-    key.starts_with(OWN_TIME_PREFIX) || key.starts_with(DISK_TIME_PREFIX)
-}
-
-/// Returns the time in a tag of own time or disk requests, in nanoseconds; `None` if the tag is
-/// another one, or its value is not a whole number from 0 to `i64::MAX`. The number may be text.
-pub fn own_time_ns(key: &str, value: ValueRef<'_>) -> Option<u64> {
-    if !is_own_time_key(key) || key == BANDS_KEY {
-        return None;
-    }
-    let number: i64 = match value {
-        ValueRef::Int(number) => number,
-        ValueRef::Str(text) => text.parse().ok()?,
-        ValueRef::Bool(_) | ValueRef::Double(_) | ValueRef::Bytes(_) => return None,
-    };
-    number.try_into().ok()
 }
 
 /// Sums of the times of spans inside and outside of a box, with bounded memory. The result does not
@@ -206,33 +177,12 @@ impl OwnTimeTally {
 mod tests {
     use super::*;
 
-    fn told(difference: &OwnTimeDifference) -> Vec<String> {
-        let told = difference.times.iter().map(|time| {
+    fn lines(difference: &OwnTimeDifference) -> Vec<String> {
+        let lines = difference.times.iter().map(|time| {
             let MeanTime { key, inside_ns, outside_ns } = time;
             format!("{key} {inside_ns} {outside_ns} {}", time.difference_ns())
         });
-        told.collect()
-    }
-
-    #[test]
-    fn whole_numbers_from_0_are_times() {
-        let of = |key, value| own_time_ns(key, value);
-        assert_eq!(of("blkkin.own.disk", ValueRef::Int(5)), Some(5));
-        assert_eq!(of("blkkin.own.disk", ValueRef::Str("5")), Some(5));
-        assert_eq!(of("blkkin.own.disk", ValueRef::Str("0")), Some(0));
-        assert_eq!(of("blkkin.disk.vda.queued", ValueRef::Int(7)), Some(7));
-        let most = i64::MAX.to_string();
-        assert_eq!(of("blkkin.own.disk", ValueRef::Str(&most)), Some(i64::MAX as u64));
-        for text in ["", "x", "5 ms", "5.0", "-1", "9223372036854775808", "1;2"] {
-            assert_eq!(of("blkkin.own.disk", ValueRef::Str(text)), None, "{text}");
-        }
-        assert_eq!(of("blkkin.own.disk", ValueRef::Int(-1)), None);
-        assert_eq!(of("blkkin.own.disk", ValueRef::Double(5.0)), None);
-        assert_eq!(of("blkkin.own.disk", ValueRef::Bool(true)), None);
-        assert_eq!(of("blkkin.own.disk", ValueRef::Bytes(b"5")), None);
-        assert_eq!(of("blkkin.own.bands", ValueRef::Int(5)), None);
-        assert_eq!(of("blkkin.ownership", ValueRef::Int(5)), None);
-        assert!(is_own_time_key("blkkin.own.bands") && !is_own_time_key("blkkin.owner"));
+        lines.collect()
     }
 
     #[test]
@@ -249,7 +199,7 @@ mod tests {
         assert_eq!((inside, outside, unknown_inside, unknown_outside), (2, 1, 0, 2));
         let expected =
             ["blkkin.disk.vda.served 4 0 4", "blkkin.own.disk 4 0 4", "blkkin.own.running 2 4 -2"];
-        assert_eq!(told(&difference), expected);
+        assert_eq!(lines(&difference), expected);
     }
 
     #[test]
@@ -273,7 +223,7 @@ mod tests {
             format!("blkkin.own.disk {most} 0 {most}"),
             format!("blkkin.own.lock 0 {most} -{most}"),
         ];
-        assert_eq!(told(&tally.finish([3, 3])), expected);
+        assert_eq!(lines(&tally.finish([3, 3])), expected);
     }
 
     /// Beyond the maximum number of keys, the first keys are kept with complete sums, in whatever

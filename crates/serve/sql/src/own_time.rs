@@ -1,8 +1,7 @@
 //! SQL functions `own_times` and `disk_times`, which parse the tags of a span's own time and disk
 //! requests. Start at [`add`].
 
-use blkkin_model::ValueRef;
-use blkkin_store::{DISK_TIME_PREFIX, OWN_TIME_PREFIX, own_time_ns};
+use blkkin_model::{DISK_TIME_PREFIX, OWN_TIME_PREFIX, ValueRef, own_time_ns};
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, Int64Builder, ListArray, StringViewBuilder, StructArray,
 };
@@ -18,15 +17,15 @@ use std::sync::Arc;
 
 /// Registers both functions in a session.
 pub(crate) fn add(context: &SessionContext) {
-    for part in [FunctionKind::OwnTimes, FunctionKind::DiskTimes] {
+    for kind in [FunctionKind::OwnTimes, FunctionKind::DiskTimes] {
         let signature = Signature::any(1, Volatility::Immutable);
-        context.register_udf(ScalarUDF::new_from_impl(Function { part, signature }));
+        context.register_udf(ScalarUDF::new_from_impl(Function { kind, signature }));
     }
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Function {
-    part: FunctionKind,
+    kind: FunctionKind,
     signature: Signature,
 }
 
@@ -74,7 +73,7 @@ impl FunctionKind {
 
 impl ScalarUDFImpl for Function {
     fn name(&self) -> &str {
-        match self.part {
+        match self.kind {
             FunctionKind::OwnTimes => "own_times",
             FunctionKind::DiskTimes => "disk_times",
         }
@@ -85,13 +84,13 @@ impl ScalarUDFImpl for Function {
     }
 
     fn return_type(&self, _of: &[DataType]) -> Result<DataType> {
-        Ok(DataType::List(self.part.item()))
+        Ok(DataType::List(self.kind.item()))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let arrays = ColumnarValue::values_to_arrays(&args.args)?;
         let [array] = arrays.as_slice() else { return Err(wrong("one argument")) };
-        Ok(ColumnarValue::Array(Arc::new(times(self.part, array)?)))
+        Ok(ColumnarValue::Array(Arc::new(times(self.kind, array)?)))
     }
 }
 
@@ -101,18 +100,18 @@ fn wrong(wanted: &str) -> DataFusionError {
 
 /// Returns the list of items for each map of tags, in alphabetical order of their texts. A time
 /// without a tag is 0. The last of several tags with the same key counts.
-fn times(part: FunctionKind, tags: &ArrayRef) -> Result<ListArray> {
+fn times(kind: FunctionKind, tags: &ArrayRef) -> Result<ListArray> {
     let tags = tags.as_map_opt().ok_or_else(|| wrong("tags"))?;
     let keys = tags.keys().as_string_opt::<i32>().ok_or_else(|| wrong("tags of text"))?;
     let values = tags.values().as_string_opt::<i32>().ok_or_else(|| wrong("tags of text"))?;
     let mut texts = StringViewBuilder::new();
-    let columns = part.field_names().len() - 1;
+    let columns = kind.field_names().len() - 1;
     let mut columns: Vec<_> = (0..columns).map(|_| Int64Builder::new()).collect();
     let mut counts = Vec::with_capacity(tags.len());
     for row in tags.value_offsets().windows(2) {
         let mut items: BTreeMap<&str, [Option<u64>; 2]> = BTreeMap::new();
         for at in row[0] as usize..row[1] as usize {
-            if let Some((text, place)) = part.parse_key(keys.value(at)) {
+            if let Some((text, place)) = kind.parse_key(keys.value(at)) {
                 let time = own_time_ns(keys.value(at), ValueRef::Str(values.value(at)));
                 items.entry(text).or_default()[place] = time;
             }
@@ -131,7 +130,7 @@ fn times(part: FunctionKind, tags: &ArrayRef) -> Result<ListArray> {
     }
     let columns = columns.iter_mut().map(|column| Arc::new(column.finish()) as ArrayRef);
     let columns = [Arc::new(texts.finish()) as ArrayRef].into_iter().chain(columns).collect();
-    let items = StructArray::try_new(part.fields(), columns, None)?;
+    let items = StructArray::try_new(kind.fields(), columns, None)?;
     let offsets = OffsetBuffer::from_lengths(counts);
-    Ok(ListArray::try_new(part.item(), offsets, Arc::new(items), None)?)
+    Ok(ListArray::try_new(kind.item(), offsets, Arc::new(items), None)?)
 }

@@ -28,11 +28,11 @@ pub struct FieldPlace {
 
 /// Position of a bit in a structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BitPlace {
+pub(crate) struct BitPlace {
     /// Offset of the bit's byte from the start of the structure.
-    pub offset: u32,
+    pub(crate) offset: u32,
     /// Number of the bit in its byte; 0 is the lowest.
-    pub bit: u32,
+    pub(crate) bit: u32,
 }
 
 /// Raw tracepoint, to which eBPF programs attach by its type's id.
@@ -119,7 +119,7 @@ impl Btf {
 
     /// Returns the byte of a structure and the bit in it at which a member begins that is a bit
     /// field, or another member. `member` is a single name.
-    pub fn bit(&self, structure: &str, member: &str) -> Result<BitPlace, BtfError> {
+    pub(crate) fn bit(&self, structure: &str, member: &str) -> Result<BitPlace, BtfError> {
         let not_found =
             || BtfError::NoField { structure: structure.to_owned(), field: member.to_owned() };
         let found = self.member(self.structure(structure)?, member).ok_or_else(not_found)?;

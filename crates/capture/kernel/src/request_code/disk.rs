@@ -6,8 +6,9 @@
 //! request have no event of their own. Requests without a note, such as those of the kernel's
 //! writeback, are recorded without a span.
 
-use super::shown::{
-    KEY, RECORD_SIZE, SHOWN, ThreadPlaces, WORD, shown, span_fields, write_elapsed, write_span,
+use super::current_span::{
+    KEY, RECORD, RECORD_SIZE, ThreadPlaces, WORD, record_word, span_fields, write_elapsed,
+    write_span,
 };
 use crate::assembler::Register::{R0, R1, R2, R3, R4, R6, R7, R10};
 use crate::assembler::{Address, Alu, Assembler, Helper, If, Register, Size};
@@ -103,7 +104,7 @@ fn devices() -> Vec<Label> {
 
 /// Offsets in the kernel's structures that the programs need.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct DiskPlaces {
+pub(super) struct DiskPlaces {
     thread: ThreadPlaces,
     /// First operation of a request.
     operation: i16,
@@ -118,7 +119,7 @@ pub(crate) struct DiskPlaces {
 }
 
 impl DiskPlaces {
-    pub(crate) fn of(btf: &Btf) -> Result<DiskPlaces, Error> {
+    pub(super) fn of(btf: &Btf) -> Result<DiskPlaces, Error> {
         Ok(DiskPlaces {
             thread: ThreadPlaces::of(btf)?,
             operation: offset(btf, "request", "bio")?,
@@ -135,13 +136,13 @@ impl DiskPlaces {
 
 /// Operations and requests on their way, in the kernel.
 #[derive(Debug)]
-pub(crate) struct DiskTables {
+pub(super) struct DiskTables {
     notes: Map,
     requests: Map,
 }
 
 impl DiskTables {
-    pub(crate) fn new() -> Result<DiskTables, Error> {
+    pub(super) fn new() -> Result<DiskTables, Error> {
         // Notes of operations that become no request of their own are never removed. Requests are,
         // and those that have no place are counted.
         let (key, count) = (WORD as usize, FOLLOWED_MAX);
@@ -153,21 +154,21 @@ impl DiskTables {
 }
 
 /// Generator of the programs.
-pub(crate) struct DiskCode<'c> {
-    pub(crate) rings: &'c RingCode<'c>,
-    pub(crate) chosen: ChosenCode,
-    pub(crate) slots: SpanSlotsCode,
-    pub(crate) places: DiskPlaces,
-    pub(crate) tables: &'c DiskTables,
+pub(super) struct DiskCode<'c> {
+    pub(super) rings: &'c RingCode<'c>,
+    pub(super) chosen: ChosenCode,
+    pub(super) slots: SpanSlotsCode,
+    pub(super) places: DiskPlaces,
+    pub(super) tables: &'c DiskTables,
     /// Set if requests without a span are recorded.
-    pub(crate) records_unattributed: bool,
+    pub(super) records_unattributed: bool,
     /// Id of the events.
-    pub(crate) id: u16,
+    pub(super) id: u16,
 }
 
 impl DiskCode<'_> {
     /// Returns the programs with the names of their raw tracepoints.
-    pub(crate) fn programs(&self) -> [(&'static str, Assembler); 4] {
+    pub(super) fn programs(&self) -> [(&'static str, Assembler); 4] {
         [
             ("block_bio_queue", self.note()),
             ("block_split", self.note()),
@@ -188,9 +189,9 @@ impl DiskCode<'_> {
         code.load(Size::Bits32, R0, Address(R7, self.places.thread.process_id));
         self.chosen.load(&mut code, R0, no_span);
         code.call(Helper::GetCurrentPidTgid);
-        code.store(Size::Bits64, shown(0), R0);
+        code.store(Size::Bits64, record_word(0), R0);
         code.call(Helper::KtimeGetNs);
-        code.store(Size::Bits64, shown(QUEUED), R0);
+        code.store(Size::Bits64, record_word(QUEUED), R0);
         update(&mut code, &self.tables.notes);
         code.jump(end);
         // An earlier operation, whose memory the kernel has reused, may have left a note.
@@ -225,7 +226,7 @@ impl DiskCode<'_> {
         code.jump_if_number(If::NotEqual, R0, 0, has_note);
         code.set(has_record);
         for word in 0..=QUEUED {
-            code.store_number(Size::Bits64, shown(word), 0);
+            code.store_number(Size::Bits64, record_word(word), 0);
         }
         let follow = code.label();
         code.jump(follow);
@@ -234,15 +235,15 @@ impl DiskCode<'_> {
         delete(&mut code, &self.tables.notes);
         code.set(follow);
         code.call(Helper::KtimeGetNs);
-        code.store(Size::Bits64, shown(ISSUED), R0);
+        code.store(Size::Bits64, record_word(ISSUED), R0);
         code.load(Size::Bits64, R1, Address(R6, places.sector));
-        code.store(Size::Bits64, shown(SECTOR), R1);
+        code.store(Size::Bits64, record_word(SECTOR), R1);
         code.load(Size::Bits32, R1, Address(R6, places.size));
         code.alu_number(Alu::ShiftLeft, R1, 32);
-        code.store(Size::Bits64, shown(DEVICE), R1);
+        code.store(Size::Bits64, record_word(DEVICE), R1);
         code.load(Size::Bits32, R1, Address(R6, places.flags));
         code.alu_number(Alu::And, R1, OPERATION_MASK);
-        code.store(Size::Bits64, shown(OPERATION), R1);
+        code.store(Size::Bits64, record_word(OPERATION), R1);
         let has_device = code.label();
         code.load(Size::Bits64, R1, Address(R6, places.queue));
         code.jump_if_number(If::Equal, R1, 0, has_device);
@@ -252,9 +253,9 @@ impl DiskCode<'_> {
         code.alu_number(Alu::ShiftLeft, R2, MAJOR_SHIFT.cast_signed());
         code.load(Size::Bits32, R3, Address(R1, places.first_minor));
         code.alu(Alu::Or, R2, R3);
-        code.load(Size::Bits64, R1, shown(DEVICE));
+        code.load(Size::Bits64, R1, record_word(DEVICE));
         code.alu(Alu::Or, R1, R2);
-        code.store(Size::Bits64, shown(DEVICE), R1);
+        code.store(Size::Bits64, record_word(DEVICE), R1);
         code.set(has_device);
         code.store(Size::Bits64, KEY, R6);
         update(&mut code, &self.tables.requests);
@@ -276,27 +277,27 @@ impl DiskCode<'_> {
         code.jump_if_number(If::Equal, R0, 0, end);
         copy_words(code, R0, OPERATION + 1);
         delete(code, &self.tables.requests);
-        code.load(Size::Bits64, R1, shown(0));
+        code.load(Size::Bits64, R1, record_word(0));
         code.store(Size::Bits64, PROCESS, R1);
         if !self.records_unattributed {
             code.jump_if_number(If::Equal, R1, 0, end);
         }
         let event = EventSize { id: self.id, fields_max: FIELDS_SIZE };
         program.record(event, |code, fields| {
-            write_span(code, fields, shown(1));
-            code.load(Size::Bits64, R1, shown(DEVICE));
+            write_span(code, fields, record_word(1));
+            code.load(Size::Bits64, R1, record_word(DEVICE));
             fields.register(code, 4, R1);
-            code.load(Size::Bits64, R2, shown(OPERATION));
+            code.load(Size::Bits64, R2, record_word(OPERATION));
             fields.register(code, 1, R2);
-            code.load(Size::Bits64, R2, shown(SECTOR));
+            code.load(Size::Bits64, R2, record_word(SECTOR));
             fields.register(code, 8, R2);
             code.alu_number(Alu::ShiftRight, R1, 32);
             fields.register(code, 4, R1);
-            code.load(Size::Bits64, R1, shown(ISSUED));
-            code.load(Size::Bits64, R2, shown(QUEUED));
+            code.load(Size::Bits64, R1, record_word(ISSUED));
+            code.load(Size::Bits64, R2, record_word(QUEUED));
             write_elapsed(code, fields);
             code.load(Size::Bits64, R1, TIME_SLOT);
-            code.load(Size::Bits64, R2, shown(ISSUED));
+            code.load(Size::Bits64, R2, record_word(ISSUED));
             write_elapsed(code, fields);
             code.load(Size::Bits64, R1, SCRATCH);
             fields.register(code, 4, R1);
@@ -326,20 +327,20 @@ fn delete(code: &mut Assembler, map: &Map) {
     code.call(Helper::MapDelete);
 }
 
-/// Sets the value of the key in [`KEY`] to the memory at [`SHOWN`]. `R0` is then 0, unless the map
+/// Sets the value of the key in [`KEY`] to the memory at [`RECORD`]. `R0` is then 0, unless the map
 /// is full.
 fn update(code: &mut Assembler, map: &Map) {
     map_and_key(code, map);
     code.copy(R3, R10);
-    code.alu_number(Alu::Add, R3, SHOWN.into());
+    code.alu_number(Alu::Add, R3, RECORD.into());
     code.number(R4, 0);
     code.call(Helper::MapUpdate);
 }
 
-/// Copies words from an address to the memory at [`SHOWN`].
+/// Copies words from an address to the memory at [`RECORD`].
 fn copy_words(code: &mut Assembler, from: Register, count: i16) {
     for word in 0..count {
         code.load(Size::Bits64, R1, Address(from, WORD * word));
-        code.store(Size::Bits64, shown(word), R1);
+        code.store(Size::Bits64, record_word(word), R1);
     }
 }

@@ -9,7 +9,9 @@
 //! run on, whether it waits for a disk, and in which system call it is. Nothing else is assumed; a
 //! wait of another kind has the reason `other`, and the name of the system call.
 
-use super::shown::{KEY, ThreadPlaces, WORD, shown, span_fields, write_elapsed, write_span};
+use super::current_span::{
+    KEY, ThreadPlaces, WORD, record_word, span_fields, write_elapsed, write_span,
+};
 use crate::assembler::Register::{R0, R1, R2, R3, R6, R7, R8, R9, R10};
 use crate::assembler::{Address, Alu, Assembler, Helper, If, Label, Size};
 use crate::btf::{BitPlace, Btf};
@@ -92,12 +94,12 @@ const NO_CALL: i32 = -1;
 
 /// Reasons of waits by system call, for programs.
 #[derive(Debug)]
-pub(crate) struct WaitKinds {
+pub(super) struct WaitKinds {
     table: Map,
 }
 
 impl WaitKinds {
-    pub(crate) fn new(calls: &[SystemCall]) -> Result<WaitKinds, Error> {
+    pub(super) fn new(calls: &[SystemCall]) -> Result<WaitKinds, Error> {
         let create = || {
             let table = Map::block("blkkin_kinds", CALLS_MAX)?;
             let memory = table.memory()?;
@@ -136,12 +138,12 @@ const WAKER: i16 = 7;
 
 /// Threads that wait, in the kernel.
 #[derive(Debug)]
-pub(crate) struct WaitTable {
+pub(super) struct WaitTable {
     table: Map,
 }
 
 impl WaitTable {
-    pub(crate) fn new() -> Result<WaitTable, Error> {
+    pub(super) fn new() -> Result<WaitTable, Error> {
         let size = THREADS * WAIT_WORDS * WORD as usize;
         let table = Map::block("blkkin_waits", size).map_err(|error| Error::Map("waits", error))?;
         Ok(WaitTable { table })
@@ -175,7 +177,7 @@ const FIELDS_SIZE: usize = 24 + 1 + 4 + 8 + 8 + 4;
 
 /// Offsets in the kernel's structures that the programs need.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct WaitPlaces {
+pub(super) struct WaitPlaces {
     thread: ThreadPlaces,
     /// State of a thread: 0 if it can run.
     state: i16,
@@ -200,7 +202,7 @@ pub(crate) struct WaitPlaces {
 }
 
 impl WaitPlaces {
-    pub(crate) fn of(btf: &Btf) -> Result<WaitPlaces, Error> {
+    pub(super) fn of(btf: &Btf) -> Result<WaitPlaces, Error> {
         Ok(WaitPlaces {
             thread: ThreadPlaces::of(btf)?,
             state: offset(btf, "task_struct", "__state")?,
@@ -218,20 +220,20 @@ impl WaitPlaces {
 }
 
 /// Generator of the programs.
-pub(crate) struct WaitCode<'c> {
-    pub(crate) rings: &'c RingCode<'c>,
-    pub(crate) chosen: ChosenCode,
-    pub(crate) slots: SpanSlotsCode,
-    pub(crate) places: WaitPlaces,
-    pub(crate) kinds: &'c WaitKinds,
-    pub(crate) waits: &'c WaitTable,
+pub(super) struct WaitCode<'c> {
+    pub(super) rings: &'c RingCode<'c>,
+    pub(super) chosen: ChosenCode,
+    pub(super) slots: SpanSlotsCode,
+    pub(super) places: WaitPlaces,
+    pub(super) kinds: &'c WaitKinds,
+    pub(super) waits: &'c WaitTable,
     /// Id of the events.
-    pub(crate) id: u16,
+    pub(super) id: u16,
 }
 
 impl WaitCode<'_> {
     /// Returns the programs with the names of their raw tracepoints.
-    pub(crate) fn programs(&self) -> [(&'static str, Assembler); 2] {
+    pub(super) fn programs(&self) -> [(&'static str, Assembler); 2] {
         [("sched_switch", self.switch()), ("sched_waking", self.waking())]
     }
 
@@ -247,24 +249,24 @@ impl WaitCode<'_> {
         self.find_next(code, end);
         let event = EventSize { id: self.id, fields_max: FIELDS_SIZE };
         program.record(event, |code, fields| {
-            write_span(code, fields, shown(1));
-            code.load(Size::Bits64, R1, shown(CAUSE));
+            write_span(code, fields, record_word(1));
+            code.load(Size::Bits64, R1, record_word(CAUSE));
             fields.register(code, 1, R1);
             code.alu_number(Alu::ShiftRight, R1, 32);
             fields.register(code, 4, R1);
             let is_woken = code.label();
             // A thread that has not been woken was blocked until now.
-            code.load(Size::Bits64, R1, shown(WOKEN));
+            code.load(Size::Bits64, R1, record_word(WOKEN));
             code.jump_if_number(If::NotEqual, R1, 0, is_woken);
             code.load(Size::Bits64, R1, TIME_SLOT);
             code.set(is_woken);
             code.store(Size::Bits64, SCRATCH, R1);
-            code.load(Size::Bits64, R2, shown(LEFT));
+            code.load(Size::Bits64, R2, record_word(LEFT));
             write_elapsed(code, fields);
             code.load(Size::Bits64, R1, TIME_SLOT);
             code.load(Size::Bits64, R2, SCRATCH);
             write_elapsed(code, fields);
-            code.load(Size::Bits64, R1, shown(WAKER));
+            code.load(Size::Bits64, R1, record_word(WAKER));
             fields.register(code, 4, R1);
         });
         program.finish()
@@ -280,9 +282,9 @@ impl WaitCode<'_> {
         code.load(Size::Bits32, R0, Address(R7, places.thread.process_id));
         self.chosen.load(code, R0, next);
         code.call(Helper::KtimeGetNs);
-        code.store(Size::Bits64, shown(LEFT), R0);
-        code.store_number(Size::Bits64, shown(WOKEN), 0);
-        code.store_number(Size::Bits64, shown(WAKER), 0);
+        code.store(Size::Bits64, record_word(LEFT), R0);
+        code.store_number(Size::Bits64, record_word(WOKEN), 0);
+        code.store_number(Size::Bits64, record_word(WAKER), 0);
 
         code.copy(R1, R7);
         code.call(Helper::TaskRegisters);
@@ -313,15 +315,15 @@ impl WaitCode<'_> {
         code.jump(has_reason);
         code.set(preempted);
         code.number(R8, Reason::Runnable as u64);
-        code.load(Size::Bits64, R1, shown(LEFT));
-        code.store(Size::Bits64, shown(WOKEN), R1);
+        code.load(Size::Bits64, R1, record_word(LEFT));
+        code.store(Size::Bits64, record_word(WOKEN), R1);
         code.set(has_reason);
         code.alu_number(Alu::ShiftLeft, R9, 32);
         code.alu(Alu::Or, R9, R8);
-        code.store(Size::Bits64, shown(CAUSE), R9);
+        code.store(Size::Bits64, record_word(CAUSE), R9);
 
         places.thread.identity(code, R7);
-        code.store(Size::Bits64, shown(0), R8);
+        code.store(Size::Bits64, record_word(0), R8);
         self.find(code);
         code.load(Size::Bits64, R1, Address(R2, WORD * LEFT));
         code.jump_if_number(If::Equal, R1, 0, is_free);
@@ -331,14 +333,14 @@ impl WaitCode<'_> {
         code.set(is_free);
         // Another processor may wake the thread meanwhile. It sees the wait once `LEFT` is stored.
         for word in (0..WAIT_WORDS as i16).filter(|word| *word != LEFT).chain([LEFT]) {
-            code.load(Size::Bits64, R1, shown(word));
+            code.load(Size::Bits64, R1, record_word(word));
             code.store(Size::Bits64, Address(R2, WORD * word), R1);
         }
         code.load(Size::Bits32, R1, Address(R7, places.state));
         code.jump_if_number(If::NotEqual, R1, STATE_WAKING, is_stored);
         code.load(Size::Bits64, R1, Address(R2, WORD * WOKEN));
         code.jump_if_number(If::NotEqual, R1, 0, is_stored);
-        code.load(Size::Bits64, R1, shown(LEFT));
+        code.load(Size::Bits64, R1, record_word(LEFT));
         code.store(Size::Bits64, Address(R2, WORD * WOKEN), R1);
         code.set(is_stored);
     }
@@ -377,7 +379,7 @@ impl WaitCode<'_> {
         self.find_waiting(code, none);
         for word in 1..WAIT_WORDS as i16 {
             code.load(Size::Bits64, R1, Address(R2, WORD * word));
-            code.store(Size::Bits64, shown(word), R1);
+            code.store(Size::Bits64, record_word(word), R1);
         }
         code.store_number(Size::Bits64, Address(R2, WORD * LEFT), 0);
         code.store(Size::Bits64, PROCESS, R8);

@@ -1,17 +1,11 @@
-//! Own time as tags, with which it is sent to a server.
-//!
-//! | key | value |
-//! | --- | --- |
-//! | `blkkin.own.KIND` | nanoseconds of the kind, unless 0 |
-//! | `blkkin.disk.DEVICE.queued` | nanoseconds of the requests to the device, unless 0 |
-//! | `blkkin.disk.DEVICE.served` | nanoseconds in which the device served them, unless 0 |
-//! | `blkkin.own.bands` | the bands as text: `KIND START DURATION[ DETAIL]`, separated by `;` |
-//!
-//! `DETAIL` is the device, the thread that released the lock, or the system call.
+//! Own time as tags, with which it is sent to a server: see [`blkkin_model::own_time`]. `DETAIL` is the
+//! device, the thread that released the lock, or the system call.
 
 use super::{Detail, OwnTime};
 use crate::request::Step;
-use blkkin_model::{Origin, SpanRef, TagRef, ValueRef};
+use blkkin_model::{
+    BANDS_KEY, DISK_TIME_PREFIX, OWN_TIME_PREFIX, Origin, SpanRef, TagRef, ValueRef,
+};
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -24,7 +18,7 @@ impl Step<'_> {
         let Some(own) = &self.own else { return take(&self.span) };
         let (numbers, bands) = own.tag_values();
         let numbers = numbers.iter().map(|(key, value)| (&**key, ValueRef::Int(*value)));
-        let values = numbers.chain([(BANDS, ValueRef::Str(&bands))]);
+        let values = numbers.chain([(BANDS_KEY, ValueRef::Str(&bands))]);
         let mut tags: Vec<TagRef<'_>> =
             values.map(|(key, value)| TagRef { key, value, origin: Origin::Span }).collect();
         let computed = tags.len();
@@ -42,9 +36,6 @@ impl Step<'_> {
 /// the number of tags.
 const DISKS_MAX: usize = 100;
 
-/// Key of the tag with the bands.
-const BANDS: &str = "blkkin.own.bands";
-
 impl OwnTime<'_> {
     /// Returns keys and values of the tags with numbers, and the text of the bands.
     fn tag_values(&self) -> (BTreeMap<String, i64>, String) {
@@ -56,19 +47,19 @@ impl OwnTime<'_> {
             }
         };
         for (kind, ns) in self.sums() {
-            add(format!("blkkin.own.{}", kind.word()), ns);
+            add(format!("{OWN_TIME_PREFIX}{}", kind.name()), ns);
         }
         let mut disks: Vec<_> = self.disks.iter().collect();
         disks.sort_by_key(|disk| Reverse(disk.queued_ns.saturating_add(disk.served_ns)));
         for disk in disks.into_iter().take(DISKS_MAX) {
             let device = word(disk.device);
-            add(format!("blkkin.disk.{device}.queued"), disk.queued_ns);
-            add(format!("blkkin.disk.{device}.served"), disk.served_ns);
+            add(format!("{DISK_TIME_PREFIX}{device}.queued"), disk.queued_ns);
+            add(format!("{DISK_TIME_PREFIX}{device}.served"), disk.served_ns);
         }
         let mut bands = String::new();
         for band in &self.bands {
             let separator = if bands.is_empty() { "" } else { ";" };
-            let (kind, start, duration) = (band.kind.word(), band.start_ns, band.duration_ns);
+            let (kind, start, duration) = (band.kind.name(), band.start_ns, band.duration_ns);
             // Writing to a string cannot fail.
             let _ = write!(bands, "{separator}{kind} {start} {duration}");
             let _ = match band.detail {

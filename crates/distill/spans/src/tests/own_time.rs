@@ -515,6 +515,12 @@ fn check_step(step: &Step<'_>, spans: &[(u64, u64)], activities: &[(u64, u64, Ac
     assert!(time.bands.windows(2).all(is_distinct), "{:?}", time.bands);
 }
 
+/// Returns one of the eight kinds of waits.
+fn wait_kind(number: u64) -> OwnKind {
+    let mut kinds = OwnKind::ALL.into_iter().filter(|kind| kind.is_wait());
+    kinds.nth(number as usize).expect("a number below 8")
+}
+
 /// Returns the kind of a moment of a span's own time, by the definition of the kinds.
 fn model(moment: u64, own: &[&(u64, u64, Activity<'static>)]) -> OwnKind {
     let (mut running, mut waiting) = (Vec::new(), Vec::new());
@@ -578,7 +584,7 @@ impl Random {
             }
             2 => Activity::Disk { device: "vda", queued_ns: first, served_ns: second },
             _ => Activity::Wait {
-                reason: OwnKind::of_reason(self.below(9)),
+                reason: wait_kind(self.below(8)),
                 call: "read",
                 blocked_ns: first,
                 runnable_ns: second,
@@ -605,7 +611,7 @@ fn many_overlapping_activities_take_little_time() {
     assert!(assembler.add(&report(&span), 0, &mut sink).is_continue());
     for number in 0..COUNT {
         let activity = Activity::Wait {
-            reason: OwnKind::of_reason(number % 8),
+            reason: wait_kind(number % 8),
             call: "read",
             blocked_ns: COUNT - number,
             runnable_ns: number % 5,

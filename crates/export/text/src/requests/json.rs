@@ -223,7 +223,7 @@ fn span(out: &mut Vec<u8>, at: usize, step: &Step<'_>) {
 fn own_time(out: &mut Vec<u8>, own: &OwnTime<'_>) {
     out.extend_from_slice(b",\"own\":{\"sums\":{");
     members(out, own.sums(), |out, (kind, ns)| {
-        let _ = write!(out, "\"{}\":{ns}", kind.word());
+        let _ = write!(out, "\"{}\":{ns}", kind.name());
     });
     out.push(b'}');
     if !own.disks.is_empty() {
@@ -237,7 +237,7 @@ fn own_time(out: &mut Vec<u8>, own: &OwnTime<'_>) {
         out.push(b'}');
     }
     list(out, "bands", own.bands.iter(), |out, band| {
-        let (kind, start, duration) = (band.kind.word(), band.start_ns, band.duration_ns);
+        let (kind, start, duration) = (band.kind.name(), band.start_ns, band.duration_ns);
         let _ = write!(out, "{{\"kind\":\"{kind}\",\"start\":{start},\"duration\":{duration}");
         match band.detail {
             Detail::None => {}

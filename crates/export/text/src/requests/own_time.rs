@@ -251,7 +251,7 @@ impl Sums {
                 Some((device, (in_queue, _))) if kind == OwnKind::Disk => {
                     format!("disk {device} {}{}", time(ns), queued(*in_queue))
                 }
-                _ => format!("{} {}", kind.word(), time(ns)),
+                _ => format!("{} {}", kind.name(), time(ns)),
             };
             items.push((Some(kind), text));
         }

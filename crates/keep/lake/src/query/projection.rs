@@ -7,10 +7,9 @@ use crate::files::loaded_file::LoadedFile;
 use blkkin_columns::{Column, PageColumns, Texts};
 use blkkin_model::{
     AnnotationRef, EndpointRef, Kind, Origin, SpanId, SpanRef, Status, TagRef, TraceId, ValueRef,
+    is_own_time_key, own_time_ns,
 };
-use blkkin_store::{
-    Condition, TagTest, TextField, Topic, is_cancelled, is_own_time_key, own_time_ns, text_of,
-};
+use blkkin_store::{Condition, TagTest, TextField, Topic, is_cancelled, text_of};
 use std::borrow::Cow;
 use std::hash::{Hash, Hasher};
 
@@ -491,7 +490,7 @@ pub(crate) fn words_of<'p>(
     }
     // Tags are in order of key. The last of several tags with the same key counts.
     let mut last: Option<(&str, u8, &str)> = None;
-    let mut tell = |(key, letter, text)| {
+    let mut add = |(key, letter, text)| {
         if is_own_time_key(key) {
             let time = own_time_ns(key, value_of(letter, text)?.borrow());
             own_times.extend(time.map(|time| (key, time)));
@@ -502,9 +501,9 @@ pub(crate) fn words_of<'p>(
     };
     for_each_tag(page, row, |key, letter, text, _| {
         let before = last.replace((key, letter, text)).filter(|(before, ..)| *before != key);
-        before.map_or(Ok(()), &mut tell)
+        before.map_or(Ok(()), &mut add)
     })?;
-    last.map_or(Ok(()), tell)
+    last.map_or(Ok(()), add)
 }
 
 fn value_of(letter: u8, text: &str) -> Result<Value<'_>, Fault> {

@@ -2,31 +2,14 @@
 //! untrusted; those of another form are omitted, and remain in the answer of `trace/ID`. Start at
 //! [`own_tag`].
 
-use blkkin_model::{TagRef, ValueRef};
+use blkkin_model::{BANDS_KEY, OWN_TIME_PREFIX, OwnKind, TagRef, ValueRef, own_time_ns};
 use serde::Serialize;
 
-/// Prefix of the tags' keys.
-const PREFIX: &str = "blkkin.own.";
-
-/// Key of the tag with the bands, without [`PREFIX`].
+/// Key of the tag with the bands, without its prefix.
 const BANDS: &str = "bands";
 
-/// Keys of the tags with sums in nanoseconds, without [`PREFIX`].
-const KINDS: [&str; 11] = [
-    "running",
-    "runnable",
-    "disk",
-    "lock",
-    "network",
-    "sleep",
-    "fault",
-    "poll",
-    "other",
-    "elsewhere",
-    "unknown",
-];
-
-/// Maximum length of the text of a span's bands, in bytes. Senders write at most 256 bands.
+/// Maximum length of the text of a span's bands, in bytes. Senders write at most
+/// [`BANDS_MAX`](blkkin_model::BANDS_MAX) bands.
 const BANDS_BYTES_MAX: usize = 32 << 10;
 
 /// Maximum number of values in [`OwnValues`].
@@ -88,22 +71,15 @@ impl OwnValues {
 
 /// Returns the key without prefix and the value of a tag of own time; `None` for other tags.
 fn own_tag<'a>(tag: &TagRef<'a>) -> Option<(&'static str, OwnValue<&'a str>)> {
-    let key = tag.key.strip_prefix(PREFIX)?;
-    if key == BANDS {
+    if tag.key == BANDS_KEY {
         let ValueRef::Str(text) = tag.value else { return None };
         // Control characters take six bytes each in JSON, and occur in no text of bands.
         let has_control = text.chars().any(char::is_control);
         let is_right = !has_control && !text.is_empty() && text.len() <= BANDS_BYTES_MAX;
         return is_right.then_some((BANDS, OwnValue::Bands(text)));
     }
-    let key = *KINDS.iter().find(|it| **it == key)?;
-    let ns = match tag.value {
-        ValueRef::Int(ns) => u64::try_from(ns).ok()?,
-        // Some protocols have text values only.
-        ValueRef::Str(text) if text.bytes().all(|it| it.is_ascii_digit()) => text.parse().ok()?,
-        _ => return None,
-    };
-    Some((key, OwnValue::Ns(ns)))
+    let kind = OwnKind::of_name(tag.key.strip_prefix(OWN_TIME_PREFIX)?)?;
+    Some((kind.name(), OwnValue::Ns(own_time_ns(tag.key, tag.value)?)))
 }
 
 #[cfg(test)]
@@ -129,11 +105,11 @@ mod tests {
             ("blkkin.own.running", ValueRef::Int(5)),
             ("blkkin.own.disk", ValueRef::Str("12")),
             ("blkkin.own.bands", ValueRef::Str("running 0 5;disk 5 12 vdä")),
-            ("blkkin.own.unknown", ValueRef::Str("18446744073709551615")),
+            ("blkkin.own.unknown", ValueRef::Str("9223372036854775807")),
         ];
         assert_eq!(
             values(&tags),
-            "running=5 disk=12 bands=\"running 0 5;disk 5 12 vdä\" unknown=18446744073709551615"
+            "running=5 disk=12 bands=\"running 0 5;disk 5 12 vdä\" unknown=9223372036854775807"
         );
     }
 
@@ -144,7 +120,7 @@ mod tests {
             ("blkkin.own.running", ValueRef::Int(-1)),
             ("blkkin.own.running", ValueRef::Str("")),
             ("blkkin.own.running", ValueRef::Str("+1")),
-            ("blkkin.own.running", ValueRef::Str("18446744073709551616")),
+            ("blkkin.own.running", ValueRef::Str("9223372036854775808")),
             ("blkkin.own.running", ValueRef::Double(1.0)),
             ("blkkin.own.walking", ValueRef::Int(1)),
             ("blkkin.own.", ValueRef::Int(1)),

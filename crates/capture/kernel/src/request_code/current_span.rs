@@ -14,17 +14,17 @@ use blkkin_control::FieldKind;
 use blkkin_control::current_span::{SPAN, WORDS};
 
 /// Offset in the frame of the words that are read from a thread's slot. More words may follow.
-pub(super) const SHOWN: i16 = FRAME_END - RECORD_SIZE;
-/// Size in bytes of the memory at [`SHOWN`]: the slot's words and what the programs add to them.
+pub(super) const RECORD: i16 = FRAME_END - RECORD_SIZE;
+/// Size in bytes of the memory at [`RECORD`]: the slot's words and what the programs add to them.
 pub(super) const RECORD_SIZE: i16 = 80;
 /// Slot of the frame for a key of a map.
-pub(super) const KEY: Address = Address(R10, SHOWN - 8);
+pub(super) const KEY: Address = Address(R10, RECORD - 8);
 /// Size of a word in bytes.
 pub(super) const WORD: i16 = 8;
 
-/// Word of the memory at [`SHOWN`].
-pub(super) const fn shown(word: i16) -> Address {
-    Address(R10, SHOWN + WORD * word)
+/// Word of the memory at [`RECORD`].
+pub(super) const fn record_word(word: i16) -> Address {
+    Address(R10, RECORD + WORD * word)
 }
 
 /// Offsets in the kernel's structures by which a thread's current span is found.
@@ -48,7 +48,7 @@ impl ThreadPlaces {
         })
     }
 
-    /// Copies the current span of a thread to the words at [`SHOWN`]. `task` holds the thread,
+    /// Copies the current span of a thread to the words at [`RECORD`]. `task` holds the thread,
     /// which must be the one that runs on this processor. Jumps to `none` if the thread has no
     /// current span, or if its memory cannot be read. `R0` to `R5` are lost.
     pub(super) fn read_span(
@@ -63,18 +63,18 @@ impl ThreadPlaces {
         code.load(Size::Bits64, R3, Address(task, self.pointer));
         code.alu(Alu::Add, R3, R1);
         code.copy(R1, R10);
-        code.alu_number(Alu::Add, R1, SHOWN.into());
+        code.alu_number(Alu::Add, R1, RECORD.into());
         code.number(R2, WORDS as u64 * WORD as u64);
         code.call(Helper::ProbeReadUser);
         code.jump_if_number(If::NotEqual, R0, 0, none);
-        code.load(Size::Bits64, R1, shown(0));
+        code.load(Size::Bits64, R1, record_word(0));
         code.jump_if_number(If::NotEqual, R1, SPAN as i32, none);
         // Ids of 0 are invalid.
-        code.load(Size::Bits64, R1, shown(1));
-        code.load(Size::Bits64, R2, shown(2));
+        code.load(Size::Bits64, R1, record_word(1));
+        code.load(Size::Bits64, R2, record_word(2));
         code.alu(Alu::Or, R1, R2);
         code.jump_if_number(If::Equal, R1, 0, none);
-        code.load(Size::Bits64, R1, shown(3));
+        code.load(Size::Bits64, R1, record_word(3));
         code.jump_if_number(If::Equal, R1, 0, none);
         // The kernel's own threads in a process, such as those of io_uring, have the thread pointer
         // of the thread that has made them, and no instruction in the program.
