@@ -10,27 +10,34 @@ export interface Kind {
   name: string;
   /** What the span did, as the beginning of a sentence. */
   words: string;
+  /** Words around a difference, as in “wait 4 ms more for a lock”. */
+  verb: string;
+  object: string;
 }
 
 /** Kinds in the order of tags, tables and legends. */
 export const OWN_KINDS: readonly Kind[] = [
-  { key: 'running', name: 'running', words: 'Running on a processor' },
-  { key: 'runnable', name: 'runnable', words: 'Waiting for a processor' },
-  { key: 'disk', name: 'disk', words: 'Waiting for a disk' },
-  { key: 'lock', name: 'lock', words: 'Waiting for a lock' },
-  { key: 'network', name: 'network', words: 'Waiting for the network' },
-  { key: 'sleep', name: 'sleep', words: 'Sleeping' },
-  { key: 'fault', name: 'page fault', words: 'In a page fault' },
-  { key: 'poll', name: 'poll', words: 'Waiting for descriptors (poll)' },
-  { key: 'other', name: 'other wait', words: 'Waiting for something else' },
-  { key: 'elsewhere', name: 'elsewhere', words: 'No thread worked for it: queued in the program, or awaiting an answer' },
-  { key: 'unknown', name: 'unknown', words: 'Not recorded' },
+  { key: 'running', name: 'running', words: 'Running on a processor', verb: 'run', object: 'on a processor' },
+  { key: 'runnable', name: 'runnable', words: 'Waiting for a processor', verb: 'wait', object: 'for a processor' },
+  { key: 'disk', name: 'disk', words: 'Waiting for a disk', verb: 'wait', object: 'for disks' },
+  { key: 'lock', name: 'lock', words: 'Waiting for a lock', verb: 'wait', object: 'for a lock' },
+  { key: 'network', name: 'network', words: 'Waiting for the network', verb: 'wait', object: 'for the network' },
+  { key: 'sleep', name: 'sleep', words: 'Sleeping', verb: 'sleep', object: '' },
+  { key: 'fault', name: 'page fault', words: 'In a page fault', verb: 'wait', object: 'for page faults' },
+  { key: 'poll', name: 'poll', words: 'Waiting for descriptors (poll)', verb: 'wait', object: 'for descriptors (poll)' },
+  { key: 'other', name: 'other wait', words: 'Waiting for something else', verb: 'wait', object: 'for something else than processors, disks, locks and the network' },
+  { key: 'elsewhere', name: 'elsewhere', words: 'No thread worked for it: queued in the program, or awaiting an answer', verb: 'spend', object: 'while no thread works for them' },
+  { key: 'unknown', name: 'unknown', words: 'Not recorded', verb: 'spend', object: 'on what was not recorded' },
 ];
 
 const PLACES = new Map(OWN_KINDS.map((kind, place) => [kind.key, place]));
-const DISK = 2;
-const LOCK = 3;
-const OTHER = 8;
+export const DISK = PLACES.get('disk') ?? -1;
+const LOCK = PLACES.get('lock') ?? -1;
+const OTHER = PLACES.get('other') ?? -1;
+
+/** Prefixes of the keys of tags, as senders write them. */
+export const OWN_PREFIX = 'blkkin.own.';
+export const DISK_PREFIX = 'blkkin.disk.';
 
 /** Maximum numbers of bands and disks of a span, as senders write them. */
 export const BANDS_MAX = 256;
@@ -110,8 +117,8 @@ export function ownOf(tags: Tag[], spanNs: number): OwnTime | null {
 }
 
 function addOwn(own: OwnTime, key: string, value: unknown, spanNs: number): boolean {
-  if (!key.startsWith('blkkin.own.')) return false;
-  const rest = key.slice(11);
+  if (!key.startsWith(OWN_PREFIX)) return false;
+  const rest = key.slice(OWN_PREFIX.length);
   if (rest === 'bands') {
     own.bands = bandsOf(value, spanNs);
     return own.bands.length > 0;

@@ -52,7 +52,7 @@ it('lists the kinds, and devices after the kind disk', () => {
     ['Waiting for a lock', false],
     ['Waiting for a disk', false],
     ['vda: requests served', true],
-    ['On a processor', false],
+    ['Running on a processor', false],
   ]);
   expect(ownRows(answer({ 'own.lock': [9, 1], 'disk.vda.queued': [1, 0] })).map(({ name }) => name)).toEqual(['Waiting for a lock', 'vda: requests queued']);
   const many = Object.fromEntries(Array.from({ length: 300 }, (_, at): [string, [number, number]] => [`disk.vd${at}.served`, [at + 1, 0]]));
