@@ -2,6 +2,8 @@
 //! need another kernel.
 
 mod events;
+#[path = "events/permission.rs"]
+mod permission;
 
 use blkkin_filter::Filter;
 use blkkin_kernel::{
@@ -10,6 +12,7 @@ use blkkin_kernel::{
 };
 use blkkin_sys::testing::skip;
 use events::{Event, drain};
+use permission::attached;
 use std::collections::BTreeSet;
 use std::process::Command;
 
@@ -42,19 +45,12 @@ fn recorder(
     filters: &[(&str, &str)],
 ) -> Option<(Recorder, ChosenProcesses)> {
     match attach(points, filters) {
-        Ok(both) => Some(both),
-        Err(error) if matches!(error, Error::Load { .. }) && !error.is_permission() => {
-            panic!("{error}")
-        }
         // `guest.rs` has a kernel that permits them.
         Err(Error::Probe {
             refusal: ProbeRefusal::Forbidden | ProbeRefusal::NoFunctionTracer,
             ..
         }) => None,
-        Err(error) => {
-            skip(test, &error.to_string());
-            None
-        }
+        result => attached(test, result),
     }
 }
 

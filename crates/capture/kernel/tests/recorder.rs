@@ -2,6 +2,8 @@
 //! the chosen processes.
 
 mod events;
+#[path = "events/permission.rs"]
+mod permission;
 
 use blkkin_filter::Filter;
 use blkkin_kernel::{
@@ -10,6 +12,7 @@ use blkkin_kernel::{
 };
 use blkkin_sys::testing::skip;
 use events::{Event, Value, drain};
+use permission::attached;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
@@ -63,16 +66,7 @@ fn recorder_with_filters(
         let recorder = Recorder::attach(&selection, &chosen, &Btf::of_kernel()?)?;
         Ok((recorder, chosen))
     };
-    match attach() {
-        Ok(both) => Some(both),
-        Err(error) if matches!(error, Error::Load { .. }) && !error.is_permission() => {
-            panic!("{error}")
-        }
-        Err(error) => {
-            skip(test, &error.to_string());
-            None
-        }
-    }
+    attached(test, attach())
 }
 
 /// A program that is chosen by name is recorded from its first call to its exit, with its paths.

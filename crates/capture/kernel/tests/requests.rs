@@ -3,6 +3,8 @@
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod events;
+#[path = "events/permission.rs"]
+mod permission;
 
 use blkkin_control::current_span::{SPAN, SlotOffset};
 use blkkin_kernel::{
@@ -11,6 +13,7 @@ use blkkin_kernel::{
 use blkkin_sys::testing::skip;
 use blkkin_sys::thread_slot;
 use events::{Event, drain};
+use permission::attached;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -41,26 +44,11 @@ fn recorder(test: &str, slots: &Arc<SpanSlots>) -> Option<(Recorder, ChosenProce
         let chosen = ChosenProcesses::all_except(&[])?;
         Ok((Recorder::attach(&selection, &chosen, &Btf::of_kernel()?)?, chosen))
     };
-    match attach() {
-        Ok(both) => Some(both),
-        Err(error) if matches!(error, Error::Load { .. }) && !error.is_permission() => {
-            panic!("{error}")
-        }
-        Err(error) => {
-            skip(test, &error.to_string());
-            None
-        }
-    }
+    attached(test, attach())
 }
 
 fn slots(test: &str) -> Option<Arc<SpanSlots>> {
-    match SpanSlots::new() {
-        Ok(slots) => Some(Arc::new(slots)),
-        Err(error) => {
-            skip(test, &error.to_string());
-            None
-        }
-    }
+    attached(test, SpanSlots::new()).map(Arc::new)
 }
 
 fn own_offset() -> SlotOffset {

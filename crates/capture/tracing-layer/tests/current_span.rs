@@ -13,10 +13,10 @@ use support::{Event, TestAgent};
 use tracing::{Dispatch, Span, dispatcher, info_span};
 use tracing_subscriber::layer::SubscriberExt;
 
-#[test]
-fn the_entered_span_is_the_current_one() {
-    let agent = TestAgent::new("layer-current");
-    let mut command = own_test::<&str>(&[], "enters_spans");
+/// Runs a program of this file, all of whose events are recorded.
+fn run(name: &str) -> (support::Program, TestAgent) {
+    let agent = TestAgent::new(&format!("layer-{name}"));
+    let mut command = own_test::<&str>(&[], name);
     command.env("BLKKIN_SOCKET", &agent.path).env("BLKKIN_WAIT", "30000");
     let mut child = command.spawn().unwrap();
     let mut program = agent.program();
@@ -24,20 +24,18 @@ fn the_entered_span_is_the_current_one() {
     program.enable(0, &[support::rule("*")]);
     program.ping();
     assert!(child.wait().unwrap().success());
+    (program, agent)
+}
+
+#[test]
+fn the_entered_span_is_the_current_one() {
+    drop(run("enters_spans"));
 }
 
 /// The runs of spans that a program enters in turn, like an executor of futures, are exact.
 #[test]
 fn entered_spans_have_runs() {
-    let agent = TestAgent::new("layer-runs");
-    let mut command = own_test::<&str>(&[], "takes_turns");
-    command.env("BLKKIN_SOCKET", &agent.path).env("BLKKIN_WAIT", "30000");
-    let mut child = command.spawn().unwrap();
-    let mut program = agent.program();
-    program.add(0, &[]);
-    program.enable(0, &[support::rule("*")]);
-    program.ping();
-    assert!(child.wait().unwrap().success());
+    let (mut program, _agent) = run("takes_turns");
     let events = program.events(0);
     let number = |event: &Event, at: usize| {
         u64::from_le_bytes(event.fields[at][..].try_into().expect("8 bytes"))

@@ -134,17 +134,13 @@ impl Extractor {
         }
         let builder =
             ReportBuilder { fields: &self.fields, shapes, trace, stream, time: event.time() };
-        match builder.build(shape, take) {
-            Ok(result) => Some(result),
-            Err(None) => {
-                self.unrelated_events += 1;
-                None
-            }
-            Err(Some(reason)) => {
-                self.refuse(reason, event);
-                None
-            }
-        }
+        builder
+            .build(shape, take)
+            .map_err(|refused| match refused {
+                Some(reason) => self.refuse(reason, event),
+                None => self.unrelated_events += 1,
+            })
+            .ok()
     }
 
     /// Reads an event of one of the three kinds of activity. An event with a disk request of no
@@ -164,17 +160,14 @@ impl Extractor {
             return None;
         }
         let scale = shapes.scales.get(event.stream().class).copied().flatten();
-        match activity(shape, &self.activity_fields, event.time(), scale, trace.id as u32) {
-            Ok(report) => Some(take(&report)),
-            Err(None) => {
-                self.unattributed_events += 1;
-                None
-            }
-            Err(Some(reason)) => {
-                self.refuse(reason, event);
-                None
-            }
-        }
+        let report = activity(shape, &self.activity_fields, event.time(), scale, trace.id as u32);
+        report
+            .map(|report| take(&report))
+            .map_err(|refused| match refused {
+                Some(reason) => self.refuse(reason, event),
+                None => self.unattributed_events += 1,
+            })
+            .ok()
     }
 
     /// Returns the statistics of malformed events.

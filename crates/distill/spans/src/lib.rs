@@ -25,8 +25,8 @@
 //! one. `service_name`, `port_no` and `ip` may follow these fields, if the program's tracing layer
 //! has a service.
 //!
-//! An activity says what a span's own time was spent on ([`OwnTime`]). It makes no span known: an
-//! activity of a span without other events is counted ([`Counts::unmatched`]), and so is a disk
+//! An activity says what a span's own time was spent on ([`OwnTime`]). A span with
+//! activities only is not emitted: they are counted ([`Counts::unmatched`]), and so is a disk
 //! request without a span ([`Extractor::unattributed`]). The kernel's events are in another trace
 //! than the program's.
 //!
