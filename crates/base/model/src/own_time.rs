@@ -79,8 +79,8 @@ impl OwnKind {
     }
 }
 
-/// Returns true for the keys of tags of own time and of disk requests. Their values differ in almost
-/// every span.
+/// Returns true for the keys of tags of own time and of disk requests. Their values differ in
+/// almost every span.
 #[inline]
 pub fn is_own_time_key(key: &str) -> bool {
     key.starts_with(OWN_TIME_PREFIX) || key.starts_with(DISK_TIME_PREFIX)

@@ -1,6 +1,6 @@
 //! Comparison of the own time of spans. The own time of a span is the part of its duration in which
-//! no child ran; tags of the span say on what it was spent ([`blkkin_model::own_time_ns`]). Start at
-//! [`OwnTimeTally`].
+//! no child ran; tags of the span say on what it was spent ([`blkkin_model::own_time_ns`]).
+//! Start at [`OwnTimeTally`].
 
 use blkkin_model::OWN_TIME_PREFIX;
 use std::cmp::Reverse;

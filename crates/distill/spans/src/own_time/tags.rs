@@ -1,5 +1,5 @@
-//! Own time as tags, with which it is sent to a server: see [`blkkin_model::own_time`]. `DETAIL` is the
-//! device, the thread that released the lock, or the system call.
+//! Own time as tags, with which it is sent to a server: see [`blkkin_model::own_time`]. `DETAIL` is
+//! the device, the thread that released the lock, or the system call.
 
 use super::{Detail, OwnTime};
 use crate::request::Step;
