@@ -163,8 +163,9 @@ fn traces_beside_others_are_gone_on_with() {
     let output = node.output();
     node.run(&["session", "create", "s", "-o", output.to_str().unwrap()]);
     node.run(&["event", "enable", "test:*"]);
-    for second in 0..30 {
-        let arguments = ["-d", &format!("+{second} seconds"), "+%Y%m%d-%H%M%S"];
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    for second in now..now + 60 {
+        let arguments = ["-d", &format!("@{second}"), "+%Y%m%d-%H%M%S"];
         let date = Command::new("date").args(arguments).output().unwrap().stdout;
         let date = String::from_utf8(date).unwrap();
         let name = format!("{}-{}-{}", application.program, application.pid, date.trim());
