@@ -2,6 +2,7 @@
 //! own description.
 
 use crate::event_type::{Integer, event_type};
+use crate::request_code::{SPAN_FIELDS_SIZE, span_fields};
 use crate::tracefs::{Argument, SystemCall};
 use blkkin_control::{EventType, FieldKind};
 
@@ -132,7 +133,14 @@ pub(crate) struct CallType {
     pub(crate) id: u16,
     pub(crate) name: String,
     pub(crate) arguments: Vec<(String, ArgumentKind)>,
+    /// Set if only calls of threads with a current span are recorded, with the ids of the span.
+    pub(crate) is_of_request: bool,
 }
+
+/// Beginning of the names of events of system calls.
+pub(crate) const CALL_PREFIX: &str = "syscall:";
+/// Beginning of the names of events of system calls of threads with a current span.
+pub(crate) const REQUEST_CALL_PREFIX: &str = "request:syscall:";
 
 impl CallType {
     /// Returns the type for a call as the kernel describes it. The kernel passes at most six
@@ -141,13 +149,20 @@ impl CallType {
         let kind = |index: usize| ArgumentKind::of(&call.arguments, index);
         let arguments = call.arguments.iter().take(6).enumerate();
         let arguments = arguments.map(|(index, one)| (one.name.clone(), kind(index))).collect();
-        CallType { number: call.number, id, name: call.name.clone(), arguments }
+        let name = call.name.clone();
+        CallType { number: call.number, id, name, arguments, is_of_request: false }
     }
 
-    /// Returns the maximum size of the arguments and the result in an event, in bytes.
+    /// Returns the type for the calls of threads with a current span.
+    pub(crate) fn of_request(call: &SystemCall, id: u16) -> CallType {
+        CallType { is_of_request: true, ..CallType::new(call, id) }
+    }
+
+    /// Returns the maximum size of an event's fields in bytes.
     pub(crate) fn size_max(&self) -> usize {
         let arguments: usize = self.arguments.iter().map(|(_, kind)| kind.size_max()).sum();
-        arguments + RESULT_SIZE
+        let span = if self.is_of_request { SPAN_FIELDS_SIZE } else { 0 };
+        span + arguments + RESULT_SIZE
     }
 
     /// Returns the description of the call's events.
@@ -155,12 +170,14 @@ impl CallType {
         let arguments = self.arguments.iter().map(|(name, kind)| (&**name, kind.field()));
         let results =
             [("ret", Integer::signed(8).field()), ("duration", Integer::unsigned(8).field())];
-        event_type(self.id, self.event_name(), arguments.chain(results))
+        let span = span_fields().into_iter().filter(|_| self.is_of_request);
+        event_type(self.id, self.event_name(), span.chain(arguments).chain(results))
     }
 
     /// Returns the name of the call's events.
     pub(crate) fn event_name(&self) -> String {
-        format!("syscall:{}", self.name)
+        let prefix = if self.is_of_request { REQUEST_CALL_PREFIX } else { CALL_PREFIX };
+        format!("{prefix}{}", self.name)
     }
 }
 

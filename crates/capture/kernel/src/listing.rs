@@ -6,6 +6,7 @@
 //! block:block_rq_issue      tracepoint, SUBSYSTEM:EVENT
 //! process:fork              start of a process; also process:exec and process:exit
 //! request:wait              wait of a thread of a request; also request:disk
+//! request:syscall:openat    system call of such a thread
 //! raw:sched_switch          raw tracepoint, with the kernel's own types
 //! kprobe:vfs_unlink         function of the kernel, by a breakpoint
 //! fentry:vfs_unlink         function of the kernel, with the types of its parameters
@@ -31,8 +32,10 @@ use pattern::matcher;
 
 use crate::abilities;
 use crate::btf::Btf;
+use crate::call_type::REQUEST_CALL_PREFIX;
 use crate::inability::{Inability, InabilityKind};
 use crate::tracefs::TraceFs;
+use crate::tracer::is_again;
 use crate::{process_code, request_code};
 use std::cell::OnceCell;
 use std::fs;
@@ -95,7 +98,10 @@ impl Listing {
             ProbeKind::Profile => Ok(profiles(pattern)),
             _ => {
                 let is_match = matcher(pattern);
-                let names = self.names(kind)?.into_iter().filter(|name| is_match(name));
+                let is_asked =
+                    |name: &String| kind != ProbeKind::Request || !is_again(name, pattern);
+                let names = self.names(kind)?.into_iter();
+                let names = names.filter(|name| is_match(name) && is_asked(name));
                 Ok(names.map(|name| ListedProbe::new(kind, name)).collect())
             }
         }
@@ -120,7 +126,9 @@ impl Listing {
             }
             ProbeKind::Request => {
                 self.btf()?;
-                Ok(sorted(request_code::NAMES.map(str::to_owned).into_iter()))
+                let calls = self.tracefs()?.system_call_names()?.into_iter();
+                let calls = calls.map(|call| format!("{REQUEST_CALL_PREFIX}{call}"));
+                Ok(sorted(request_code::NAMES.map(str::to_owned).into_iter().chain(calls)))
             }
             ProbeKind::RawTracepoint => {
                 Ok(with_prefix(&sorted(self.btf()?.raw_tracepoints().map(str::to_owned))))

@@ -16,7 +16,7 @@ use crate::load::attach;
 use crate::process_code::{self, PROCESS_EVENTS, ProcessCode, ProcessPlaces};
 use crate::record_code;
 use crate::record_type::RecordType;
-use crate::request_code::{self, RequestEvents};
+use crate::request_code::{self, CurrentSpan, RequestEvents};
 use crate::ring_code::SHARED_RINGS;
 use crate::rings::{KernelRings, RingOptions};
 use crate::syscall_code::{self, ExitCode, SyscallPlaces};
@@ -30,7 +30,7 @@ use blkkin_ring::{Clock, Reader, TakeOutcome};
 use blkkin_sys::bpf::{AttachPoint, Link};
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 
 /// Time to wait after the programs were detached, until runs that had already begun have ended. A
@@ -113,8 +113,11 @@ impl Probes {
         if cfg!(not(target_arch = "x86_64")) {
             return Err(Error::Processor);
         }
-        let mut calls = call_types(selection);
-        for call in &mut calls {
+        let mut calls = call_types(&selection.calls, CallType::new);
+        let requests = selection.requests.as_ref();
+        let recorded_calls = requests.map_or(&[][..], |requests| &requests.recorded_calls);
+        let mut request_calls = call_types(recorded_calls, CallType::of_request);
+        for call in calls.iter_mut().chain(&mut request_calls) {
             call.id = types.add(call.event_type())?;
         }
         let mut process_ids = [None; PROCESS_EVENTS];
@@ -143,10 +146,14 @@ impl Probes {
         let rings = &rings.code();
         let mut filters = Filters::new(&selection.filters, processors)?;
         let places = SyscallPlaces::of(btf)?;
-        let call_filters = calls.iter().map(|call| {
-            filters.take(&call.event_name(), &syscall_code::filter_fields(places, call, true))
-        });
-        let call_filters = &*call_filters.collect::<Result<Vec<_>, _>>()?;
+        let mut filters_of = |calls: &[CallType]| -> Result<Vec<Option<FilterCode>>, Error> {
+            let filter = |call: &CallType| {
+                filters.take(&call.event_name(), &syscall_code::filter_fields(places, call, true))
+            };
+            calls.iter().map(filter).collect()
+        };
+        let call_filters = &*filters_of(&calls)?;
+        let request_call_filters = &*filters_of(&request_calls)?;
         let record_filters = records
             .iter()
             .map(|(_, record)| filters.take(&record.name, &record_code::filter_fields(record)));
@@ -161,6 +168,7 @@ impl Probes {
             chosen: chosen.code(),
             places,
             begin_times: begins,
+            span: None,
             calls: &calls,
             filters: call_filters,
         };
@@ -184,7 +192,23 @@ impl Probes {
         // Without these tracepoints, system calls of all processes take the kernel's faster path.
         if !calls.is_empty() {
             programs.extend(exit.programs().into_iter().map(|program| ("sys_exit", program)));
-            programs.push(("sys_enter", syscall_code::entry(chosen.code(), begins)));
+            programs.push(("sys_enter", syscall_code::entry(chosen.code(), None, begins)));
+        }
+        // In a table of their own, because the program at the exit of a call takes its time.
+        let request_begins;
+        if let Some(requests) = requests.filter(|_| !request_calls.is_empty()) {
+            request_begins = syscall_code::begin_times()?;
+            let (begin_times, slots) = (request_begins.as_fd().as_raw_fd(), requests.slots.code());
+            let exit = ExitCode {
+                begin_times,
+                span: Some(CurrentSpan::of(btf, slots)?),
+                calls: &request_calls,
+                filters: request_call_filters,
+                ..exit
+            };
+            programs.extend(exit.programs().into_iter().map(|program| ("sys_exit", program)));
+            let entry = syscall_code::entry(chosen.code(), Some(slots), begin_times);
+            programs.push(("sys_enter", entry));
         }
         let mut links = Vec::new();
         for (name, code) in programs {
@@ -206,7 +230,7 @@ impl Probes {
         for probe in &selection.timers {
             links.extend(timer_probe::attach(rings, chosen.code(), probe, types)?);
         }
-        if let Some(requests) = &selection.requests {
+        if let Some(requests) = requests {
             links.extend(request_code::attach(requests, rings, chosen, btf, types)?);
         }
         if let Some(tracepoints) = &selection.uring {
@@ -420,10 +444,10 @@ impl<'s> Filters<'s> {
     }
 }
 
-/// Returns the types of the selected calls in the order of their numbers.
-fn call_types(selection: &Selection) -> Vec<CallType> {
-    let mut calls: Vec<&SystemCall> = selection.calls.iter().collect();
+/// Returns the types of calls in the order of their numbers.
+fn call_types(calls: &[SystemCall], of: fn(&SystemCall, u16) -> CallType) -> Vec<CallType> {
+    let mut calls: Vec<&SystemCall> = calls.iter().collect();
     calls.sort_by_key(|call| call.number);
     calls.dedup_by_key(|call| call.number);
-    calls.into_iter().map(|call| CallType::new(call, 0)).collect()
+    calls.into_iter().map(|call| of(call, 0)).collect()
 }

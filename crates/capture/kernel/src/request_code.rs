@@ -1,5 +1,6 @@
 //! Programs that record what the kernel did for requests: waits of their threads ([`wait`]) and
-//! requests to disks ([`disk`]). [`current_span`] reads the current span of a thread.
+//! requests to disks ([`disk`]). [`current_span`] reads the current span of a thread. System calls
+//! of such threads are recorded by [`crate::syscall_code`].
 
 mod current_span;
 mod disk;
@@ -20,6 +21,7 @@ use disk::{DiskCode, DiskPlaces, DiskTables};
 use std::sync::Arc;
 use wait::{WaitCode, WaitKinds, WaitPlaces, WaitTable};
 
+pub(crate) use current_span::{CurrentSpan, SPAN_FIELDS_SIZE, span_fields, write_span};
 pub(crate) use wait::WAIT;
 
 /// Names of the events.
@@ -41,6 +43,8 @@ pub struct RequestEvents {
     pub disk: bool,
     /// System calls of this kernel, whose names say what a thread waits for.
     pub calls: Arc<[SystemCall]>,
+    /// System calls that are recorded: `request:syscall:NAME`.
+    pub recorded_calls: Vec<SystemCall>,
 }
 
 /// Attaches the programs.

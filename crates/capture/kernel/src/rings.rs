@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::ring_code::{RingCode, SHARED_RINGS};
-use crate::syscall_code::BEGIN_TIMES_SIZE;
+use crate::syscall_code;
 use blkkin_ring::{Cells, Mode, Shape};
 use blkkin_sys::bpf::{KernelWaker, Map};
 use std::fs;
@@ -56,7 +56,7 @@ impl KernelRings {
         let cells = Cells::new(block.memory().map_err(map("rings"))?);
         cells.prepare(&shape).map_err(|error| Error::Map("rings", io::Error::other(error)))?;
         let waker = KernelWaker::new("blkkin_waker").map_err(map("waker"))?;
-        let begin_times = Map::block("blkkin_begins", BEGIN_TIMES_SIZE).map_err(map("begins"))?;
+        let begin_times = syscall_code::begin_times()?;
         Ok(KernelRings { block, begin_times, waker, cells, shape })
     }
 

@@ -5,7 +5,7 @@
 //! Arguments are read at the exit because the kernel has then read the paths itself, so that they
 //! are in memory; a program in the kernel cannot wait for a page.
 
-use crate::assembler::Register::{R0, R1, R2, R3, R6, R10};
+use crate::assembler::Register::{R0, R1, R2, R3, R6, R7, R10};
 use crate::assembler::{Address, Alu, Assembler, Helper, If, Label, Register, Size};
 use crate::btf::Btf;
 use crate::call_type::{ADDRESS_SIZE_MAX, ArgumentKind, CallType, PATH_SIZE_MAX};
@@ -15,15 +15,21 @@ use crate::event_code::{EventCode, EventSize};
 use crate::event_type::Integer;
 use crate::filter_code::{FieldForm, FieldLoader, FieldTable, FilterCode};
 use crate::frame::{BEGIN, DURATION, PROCESS, RESULT, SCRATCH, SECOND_SCRATCH, offset};
+use crate::request_code::{CurrentSpan, write_span};
 use crate::ring_code::{EVENT, FieldWriter, RingCode, TIME_SLOT};
+use crate::span_slots::SpanSlotsCode;
+use blkkin_sys::bpf::Map;
 
 /// Number of entries in the table of begin times. Two threads whose ids differ by a multiple of
 /// this number share an entry. Then the duration of one of their calls may be unknown.
 const THREADS: usize = 1 << 16;
 /// Size in bytes of a thread's entry: its id, and the time at which its call began.
 const THREAD_SIZE: usize = 16;
-/// Size of the table of begin times, in bytes.
-pub(crate) const BEGIN_TIMES_SIZE: usize = THREADS * THREAD_SIZE;
+
+/// Makes an empty table of begin times in the kernel.
+pub(crate) fn begin_times() -> Result<Map, Error> {
+    Map::block("blkkin_begins", THREADS * THREAD_SIZE).map_err(|error| Error::Map("begins", error))
+}
 
 /// Flag of a thread's status: the current call was made by 32-bit code, whose numbers and registers
 /// differ.
@@ -80,12 +86,21 @@ fn call_identity(code: &mut Assembler, number: Register) {
 }
 
 /// Returns the program for the entry of system calls, which passes the registers and the call's
-/// number.
-pub(crate) fn entry(chosen: ChosenCode, begin_times: i32) -> Assembler {
+/// number. With `slots`, it stores the time only for processes that show current spans.
+pub(crate) fn entry(
+    chosen: ChosenCode,
+    slots: Option<SpanSlotsCode>,
+    begin_times: i32,
+) -> Assembler {
     let mut code = Assembler::default();
     let end = code.label();
     code.load(Size::Bits64, R6, Address(R1, 8));
     chosen.current(&mut code, PROCESS, end);
+    if let Some(slots) = slots {
+        code.load(Size::Bits64, R0, PROCESS);
+        code.alu_number(Alu::ShiftRight, R0, 32);
+        slots.load(&mut code, R0, end);
+    }
     code.call(Helper::KtimeGetNs);
     thread_entry(&mut code, begin_times, R2);
     call_identity(&mut code, R6);
@@ -102,6 +117,8 @@ pub(crate) struct ExitCode<'c> {
     pub(crate) chosen: ChosenCode,
     pub(crate) places: SyscallPlaces,
     pub(crate) begin_times: i32,
+    /// Place of the current span, if only calls of threads that have one are recorded.
+    pub(crate) span: Option<CurrentSpan>,
     /// Calls to record, in the order of their numbers.
     pub(crate) calls: &'c [CallType],
     /// Filter of each of the calls, if it has one.
@@ -131,6 +148,10 @@ impl ExitCode<'_> {
         code.call(Helper::GetCurrentTaskBtf);
         code.load(Size::Bits32, R1, Address(R0, self.places.status));
         code.jump_if_number(If::AnyBit, R1, IS_COMPAT, end);
+        if let Some(span) = self.span {
+            code.copy(R7, R0);
+            span.read(code, R7, end);
+        }
         code.load(Size::Bits64, R2, Address(R6, self.places.number));
         let take_begin = code.label();
         let labels: Vec<Label> = self.calls.iter().map(|_| code.label()).collect();
@@ -193,6 +214,9 @@ pub(crate) fn write_fields(
     is_duration_known: bool,
     fields: &mut FieldWriter,
 ) {
+    if call.is_of_request {
+        write_span(code, fields);
+    }
     for (index, (_, kind)) in call.arguments.iter().enumerate() {
         load_argument(code, places, index, *kind);
         match *kind {

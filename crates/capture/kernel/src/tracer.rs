@@ -11,6 +11,8 @@ mod connection;
 mod machine;
 mod plan;
 
+pub(crate) use plan::is_again;
+
 use connection::Connection;
 use std::ffi::OsString;
 use std::io::{self, Read};

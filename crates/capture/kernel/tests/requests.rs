@@ -16,7 +16,8 @@ use events::{Event, drain};
 use permission::attached;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::{Arc, Barrier, Mutex, MutexGuard};
@@ -36,10 +37,20 @@ fn alone() -> MutexGuard<'static, ()> {
     ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
+/// System calls that are recorded.
+const RECORDED_CALLS: [&str; 3] = ["openat", "pread64", "sendto"];
+
 fn recorder(test: &str, slots: &Arc<SpanSlots>) -> Option<(Recorder, ChosenProcesses)> {
     let attach = || -> Result<_, Error> {
-        let calls = TraceFs::open()?.system_calls()?.into();
-        let requests = RequestEvents { slots: Arc::clone(slots), waits: true, disk: true, calls };
+        let calls: Arc<[_]> = TraceFs::open()?.system_calls()?.into();
+        let recorded_calls = calls.iter().filter(|call| RECORDED_CALLS.contains(&&*call.name));
+        let requests = RequestEvents {
+            slots: Arc::clone(slots),
+            waits: true,
+            disk: true,
+            recorded_calls: recorded_calls.cloned().collect(),
+            calls,
+        };
         let selection = Selection { requests: Some(requests), ..Selection::default() };
         let chosen = ChosenProcesses::all_except(&[])?;
         Ok((Recorder::attach(&selection, &chosen, &Btf::of_kernel()?)?, chosen))
@@ -153,6 +164,66 @@ fn waits_have_the_reason_for_which_a_thread_waits() {
         .map(|event| event.number("span_id"))
         .collect();
     assert!(spans.iter().all(|span| (1..=5).contains(span)), "{spans:?}");
+}
+
+/// System calls have the ids of the span, their arguments, result and duration. Calls of others, and
+/// calls that are not selected, are not recorded.
+#[test]
+fn system_calls_belong_to_the_span_that_made_them() {
+    const SENT: usize = 32 << 20;
+    let read = |file: &File, from: u64| file.read_at(&mut [0; 100], from).unwrap();
+    let path = std::env::current_exe().unwrap();
+    let events = record("system_calls_belong_to_the_span_that_made_them", || {
+        let file = File::open(&path).unwrap();
+        read(&file, 1);
+        in_span(1, || read(&file, 2));
+        in_span(2, || {
+            let again = File::open(&path).unwrap();
+            read(&again, 3);
+            (&again).read_exact(&mut [0]).unwrap();
+        });
+        in_span(3, || assert!(File::open("/there is no such file").is_err()));
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut sender = TcpStream::connect(address).unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut receiver = listener.accept().unwrap().0;
+                thread::sleep(WAIT);
+                receiver.read_exact(&mut vec![0; SENT]).unwrap();
+            });
+            // More than the buffers of the sockets have room for.
+            in_span(4, || sender.write_all(&vec![1; SENT])).unwrap();
+        });
+    });
+    let Some(events) = events else { return };
+    let calls: Vec<_> =
+        events.iter().filter(|event| event.name.starts_with("request:syscall:")).collect();
+    let seen = |event: &&Event| {
+        let name = event.name.strip_prefix("request:syscall:").unwrap_or_default();
+        (event.number("span_id"), name.to_owned(), event.number("ret"))
+    };
+    let expected = [(1, "pread64", 100), (2, "openat", -1), (2, "pread64", 100), (3, "openat", -2)];
+    let found: Vec<_> = calls.iter().map(seen).collect();
+    for ((span, name, result), (found_span, found_name, found_result)) in
+        expected.iter().zip(&found)
+    {
+        assert_eq!((span, *name), (found_span, &**found_name), "{found:?}");
+        // The result of the successful `openat` is any descriptor.
+        assert!(found_result == result || *result == -1 && *found_result > 2, "{found:?}");
+    }
+    let sent = &found[expected.len()..];
+    assert!(sent.iter().all(|(span, name, _)| (*span, &**name) == (4, "sendto")), "{found:?}");
+    assert_eq!(sent.iter().map(|(.., result)| result).sum::<i64>(), SENT as i64);
+    for call in &calls {
+        let ids = [call.number("trace_id"), call.number("trace_id_high")];
+        assert_eq!((ids, call.pid), ([TRACE as i64, 7], std::process::id()), "{call:?}");
+        assert!(call.number("duration") > 0, "{call:?}");
+    }
+    assert_eq!(calls[0].number("pos"), 2);
+    assert_eq!(calls[3].text("filename"), "/there is no such file");
+    let sending = calls[expected.len()..].iter().map(|call| call.number("duration"));
+    assert!(sending.sum::<i64>() > WAIT.as_nanos() as i64 / 2, "{calls:#?}");
 }
 
 /// Threads that could have run, while others ran on all processors, have waited for a processor.

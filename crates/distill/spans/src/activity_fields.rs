@@ -1,15 +1,17 @@
-//! Field values of the events `blkkin:run`, `request:wait` and `request:disk`, collected by a
-//! visitor and indexed by field name. All of them are integers, some with a label.
+//! Field values of the events `blkkin:run`, `request:wait`, `request:disk` and `request:syscall:*`,
+//! collected by a visitor and indexed by field name. All of them are integers, some with a label.
+//! Other fields of system calls are their arguments, which become text.
 
 use crate::refusal::Reason;
 use blkkin_ctf::decode::{Node, NodeKind, Visitor};
-use blkkin_ctf::schema::{IntKind, Scope};
+use blkkin_ctf::schema::{Base, IntKind, Scope};
 use blkkin_model::OwnKind;
+use std::fmt::{Display, Write};
 
 /// Index of a field name in [`NAMES`], or [`IGNORED`].
 pub(crate) type ActivitySlot = u8;
 
-const NAMES: [&str; 15] = [
+const NAMES: [&str; 16] = [
     "trace_id",
     "trace_id_high",
     "span_id",
@@ -25,6 +27,7 @@ const NAMES: [&str; 15] = [
     "served",
     "tid",
     "vtid",
+    "ret",
 ];
 pub(crate) const TRACE_ID: ActivitySlot = 0;
 pub(crate) const TRACE_ID_HIGH: ActivitySlot = 1;
@@ -41,9 +44,14 @@ pub(crate) const QUEUED: ActivitySlot = 11;
 pub(crate) const SERVED: ActivitySlot = 12;
 const TID: ActivitySlot = 13;
 const VTID: ActivitySlot = 14;
+pub(crate) const RESULT: ActivitySlot = 15;
+/// Slot of any other member of the payload.
+const OTHER: ActivitySlot = NAMES.len() as ActivitySlot;
 /// Slot of any other field.
-const IGNORED: ActivitySlot = NAMES.len() as ActivitySlot;
+const IGNORED: ActivitySlot = OTHER + 1;
 
+/// Maximum length of the text of a call's arguments, in bytes. A longer text is truncated.
+const ARGUMENTS_MAX: usize = 256;
 /// Maximum length of a label, in characters. A longer label is truncated.
 const LABEL_MAX: usize = 64;
 
@@ -51,7 +59,7 @@ const LABEL_MAX: usize = 64;
 pub(crate) fn slot(node: &Node, is_member: bool) -> ActivitySlot {
     let Some(name) = node.name.as_deref().filter(|_| is_member) else { return IGNORED };
     let known = NAMES.iter().position(|known| *known == name);
-    let slot = known.map_or(IGNORED, |known| known as ActivitySlot);
+    let slot = known.map_or(OTHER, |known| known as ActivitySlot);
     let is_thread = matches!(slot, TID | VTID);
     match node.scope {
         Scope::Payload if !is_thread => slot,
@@ -67,6 +75,8 @@ pub(crate) struct ActivityFields {
     /// Label of the field `call` or `device`; an event has at most one of them. Without a label,
     /// the number.
     label: String,
+    /// Arguments of a system call.
+    arguments: String,
     /// Kind of wait by the label of the field `reason`; `None` for another label or none.
     reason: Option<OwnKind>,
 }
@@ -85,6 +95,7 @@ impl ActivityFields {
     pub(crate) fn clear(&mut self) {
         self.values = [FieldValue::Absent; NAMES.len()];
         self.label.clear();
+        self.arguments.clear();
         self.reason = None;
     }
 
@@ -136,6 +147,26 @@ impl ActivityFields {
         &self.label
     }
 
+    /// Returns the arguments of a system call as text.
+    pub(crate) fn arguments(&self) -> &str {
+        &self.arguments
+    }
+
+    fn push_argument(&mut self, node: &Node, value: impl Display) {
+        let Some(name) = node.name.as_deref() else { return };
+        let start = self.arguments.len();
+        if start > ARGUMENTS_MAX {
+            return;
+        }
+        let comma = if start == 0 { "" } else { ", " };
+        // Writing to a string cannot fail.
+        let _ = write!(self.arguments, "{comma}{name}={value}");
+        if self.arguments.len() > ARGUMENTS_MAX {
+            self.arguments.truncate(self.arguments.floor_char_boundary(ARGUMENTS_MAX));
+            self.arguments.push('…');
+        }
+    }
+
     /// Returns the kind of wait that the field `reason` names; [`OwnKind::Other`] for an unknown
     /// name.
     pub(crate) fn reason(&self) -> Result<OwnKind, Option<Reason>> {
@@ -155,9 +186,19 @@ pub(crate) struct ActivityVisitor<'w> {
     pub(crate) fields: &'w mut ActivityFields,
     /// Slot of each field, by node id of the decoder.
     pub(crate) slots: &'w [ActivitySlot],
+    /// Set for an event of a system call, whose further fields are arguments.
+    pub(crate) is_call: bool,
 }
 
 impl ActivityVisitor<'_> {
+    /// Returns true if a field is an argument of a system call, of whatever name.
+    fn is_argument(&self, node: &Node) -> bool {
+        const OWN: [ActivitySlot; 5] = [TRACE_ID, TRACE_ID_HIGH, SPAN_ID, DURATION, RESULT];
+        let slot = self.slots.get(node.id as usize).copied().unwrap_or(IGNORED);
+        let is_known = OWN.contains(&slot) || slot == IGNORED || node.scope != Scope::Payload;
+        self.is_call && !is_known
+    }
+
     fn put(&mut self, node: &Node, value: FieldValue) {
         let slot = self.slots.get(node.id as usize).copied().unwrap_or(IGNORED);
         if let Some(place) = self.fields.values.get_mut(slot as usize) {
@@ -166,6 +207,16 @@ impl ActivityVisitor<'_> {
     }
 
     fn integer(&mut self, node: &Node, bits: u64, value: i128) {
+        if self.is_argument(node) {
+            return match is_hexadecimal(node) {
+                false => self.fields.push_argument(node, value),
+                true if is_flags(node) => {
+                    self.fields.push_argument(node, format_args!("{bits:#x}"))
+                }
+                // An address.
+                true => {}
+            };
+        }
         let slot = self.slots.get(node.id as usize).copied().unwrap_or(IGNORED);
         if matches!(slot, CALL | DEVICE | REASON) {
             let label = match &node.kind {
@@ -208,7 +259,25 @@ impl Visitor for ActivityVisitor<'_> {
         self.put(node, FieldValue::Wrong);
     }
 
-    fn string(&mut self, node: &Node, _: &[u8]) {
+    fn string(&mut self, node: &Node, text: &[u8]) {
+        if self.is_argument(node) {
+            let text = &text[..text.len().min(ARGUMENTS_MAX)];
+            return self
+                .fields
+                .push_argument(node, format_args!("{:?}", String::from_utf8_lossy(text)));
+        }
         self.put(node, FieldValue::Wrong);
     }
+}
+
+fn is_hexadecimal(node: &Node) -> bool {
+    matches!(
+        node.kind,
+        NodeKind::Int { base: Base::Hexadecimal, .. }
+            | NodeKind::VarInt { base: Base::Hexadecimal, .. }
+    )
+}
+
+fn is_flags(node: &Node) -> bool {
+    node.name.as_deref().is_some_and(|name| name.ends_with("flags"))
 }

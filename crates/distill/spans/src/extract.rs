@@ -73,7 +73,11 @@ enum ActivityShape {
     Run,
     Wait,
     Disk,
+    Call,
 }
+
+/// Beginning of the names of events of system calls.
+const CALL_PREFIX: &str = "request:syscall:";
 
 /// Number of fields that the tracing layer puts first in a span of the `tracing` crate. The fields
 /// of the service, if any, and the program's own fields follow.
@@ -143,7 +147,7 @@ impl Extractor {
             .ok()
     }
 
-    /// Reads an event of one of the three kinds of activity. An event with a disk request of no
+    /// Reads an event of an activity. An event with a disk request of no
     /// span is counted.
     fn read_activity<R>(
         &mut self,
@@ -155,12 +159,22 @@ impl Extractor {
         let shapes = self.traces[trace.id].as_ref()?;
         self.activity_fields.clear();
         let (fields, slots) = (&mut self.activity_fields, &shapes.activity_slots[..]);
-        if !event.visit(&mut ActivityVisitor { fields, slots }) {
+        let is_call = matches!(shape, ActivityShape::Call);
+        if !event.visit(&mut ActivityVisitor { fields, slots, is_call }) {
             // The reader reports the damaged event.
             return None;
         }
         let scale = shapes.scales.get(event.stream().class).copied().flatten();
-        let report = activity(shape, &self.activity_fields, event.time(), scale, trace.id as u32);
+        let name = event.class().name.as_deref().unwrap_or_default();
+        let name = name.strip_prefix(CALL_PREFIX).unwrap_or_default();
+        let builder = ActivityBuilder {
+            fields: &self.activity_fields,
+            time: event.time(),
+            scale,
+            source: trace.id as u32,
+            call: name,
+        };
+        let report = builder.build(shape);
         report
             .map(|report| take(&report))
             .map_err(|refused| match refused {
@@ -249,6 +263,7 @@ fn shape(class: &EventClass) -> EventShape {
         "blkkin:run" => EventShape::Activity(ActivityShape::Run),
         "request:wait" => EventShape::Activity(ActivityShape::Wait),
         "request:disk" => EventShape::Activity(ActivityShape::Disk),
+        _ if name.starts_with(CALL_PREFIX) => EventShape::Activity(ActivityShape::Call),
         _ if target == "zipkin" => EventShape::Unknown,
         _ if begins_with(TRACING_SPAN) => {
             let has_service = has_service(class, TRACING_SPAN);
@@ -302,63 +317,78 @@ fn span_times(
     Ok((start_ns, end.abs_diff(start)))
 }
 
-/// Builds the report of an activity. Returns `Err(Some(reason))` for a malformed event, and
-/// `Err(None)` for a disk request of no span.
-fn activity(
-    shape: ActivityShape,
-    fields: &ActivityFields,
+/// Builder of the report of an activity from the collected field values of its event.
+struct ActivityBuilder<'r> {
+    fields: &'r ActivityFields,
     time: Option<i64>,
     scale: Option<TimeScale>,
     source: u32,
-) -> Result<SpanReport<'_>, Option<Reason>> {
-    use activity_fields as slot;
-    let time = time.ok_or(Some(Reason::NoTime))?;
-    let time_ns = u64::try_from(time).map_err(|_| Some(Reason::TimeOutOfRange))?;
-    if matches!(shape, ActivityShape::Disk) && fields.has_no_ids() {
-        return Err(None);
-    }
-    let (trace_id, trace_id_high, span_id) = fields.ids()?;
-    let thread = fields.thread();
-    let content = match shape {
-        ActivityShape::Run => {
-            let (start, duration) = (fields.number(slot::START)?, fields.number(slot::DURATION)?);
-            let (start_ns, duration_ns) = span_times(scale, start, duration, time)?;
-            Activity::Run { start_ns, duration_ns, thread }
+    /// Name of the system call whose event it is.
+    call: &'r str,
+}
+
+impl<'r> ActivityBuilder<'r> {
+    /// Builds the report. Returns `Err(Some(reason))` for a malformed event, and `Err(None)` for a disk
+    /// request of no span.
+    fn build(&self, shape: ActivityShape) -> Result<SpanReport<'r>, Option<Reason>> {
+        use activity_fields as slot;
+        let ActivityBuilder { fields, time, scale, source, call } = *self;
+        let time = time.ok_or(Some(Reason::NoTime))?;
+        let time_ns = u64::try_from(time).map_err(|_| Some(Reason::TimeOutOfRange))?;
+        if matches!(shape, ActivityShape::Disk) && fields.has_no_ids() {
+            return Err(None);
         }
-        ActivityShape::Wait => {
-            // A thread outside of a system call has the number -1.
-            let is_in_call = fields.number_or(slot::CALL, u64::MAX)?.cast_signed() >= 0;
-            Activity::Wait {
-                reason: fields.reason()?,
-                call: if is_in_call { fields.label() } else { "" },
-                blocked_ns: fields.number(slot::BLOCKED)?,
-                runnable_ns: fields.number(slot::RUNNABLE)?,
-                waker: u32::try_from(fields.number_or(slot::WAKER, 0)?).unwrap_or(0),
+        let (trace_id, trace_id_high, span_id) = fields.ids()?;
+        let thread = fields.thread();
+        let content = match shape {
+            ActivityShape::Run => {
+                let (start, duration) =
+                    (fields.number(slot::START)?, fields.number(slot::DURATION)?);
+                let (start_ns, duration_ns) = span_times(scale, start, duration, time)?;
+                Activity::Run { start_ns, duration_ns, thread }
+            }
+            ActivityShape::Wait => {
+                // A thread outside of a system call has the number -1.
+                let is_in_call = fields.number_or(slot::CALL, u64::MAX)?.cast_signed() >= 0;
+                Activity::Wait {
+                    reason: fields.reason()?,
+                    call: if is_in_call { fields.label() } else { "" },
+                    blocked_ns: fields.number(slot::BLOCKED)?,
+                    runnable_ns: fields.number(slot::RUNNABLE)?,
+                    waker: u32::try_from(fields.number_or(slot::WAKER, 0)?).unwrap_or(0),
+                    thread,
+                }
+            }
+            ActivityShape::Disk => {
+                fields.number(slot::DEVICE)?;
+                Activity::Disk {
+                    device: fields.label(),
+                    queued_ns: fields.number(slot::QUEUED)?,
+                    served_ns: fields.number(slot::SERVED)?,
+                }
+            }
+            ActivityShape::Call => Activity::Call {
+                name: call,
+                arguments: fields.arguments(),
+                result: fields.number(slot::RESULT)?.cast_signed(),
+                duration_ns: fields.number(slot::DURATION)?,
                 thread,
-            }
-        }
-        ActivityShape::Disk => {
-            fields.number(slot::DEVICE)?;
-            Activity::Disk {
-                device: fields.label(),
-                queued_ns: fields.number(slot::QUEUED)?,
-                served_ns: fields.number(slot::SERVED)?,
-            }
-        }
-    };
-    Ok(SpanReport {
-        trace_id,
-        trace_id_high,
-        span_id,
-        parent_id: 0,
-        name: "",
-        service: "",
-        ip: "",
-        port: 0,
-        time_ns,
-        source,
-        content: ReportContent::Activity(content),
-    })
+            },
+        };
+        Ok(SpanReport {
+            trace_id,
+            trace_id_high,
+            span_id,
+            parent_id: 0,
+            name: "",
+            service: "",
+            ip: "",
+            port: 0,
+            time_ns,
+            source,
+            content: ReportContent::Activity(content),
+        })
+    }
 }
 
 /// Builder of a report from the collected field values of one event.

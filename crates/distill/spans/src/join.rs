@@ -7,7 +7,7 @@
 
 use crate::interner::Symbol;
 use crate::losses::Losses;
-use crate::open_request::{Body, Report, Reporter, StoredActivity};
+use crate::open_request::{ActivityKind, Body, Report, Reporter, StoredActivity};
 use crate::request::{Oddity, bit};
 use crate::resolver::Resolver;
 use blkkin_model::Kind;
@@ -134,12 +134,21 @@ impl Scratch {
         });
         let count = self.activities.len();
         let compare = |a: &StoredActivity, b: &StoredActivity| {
-            let key = |activity: &StoredActivity| StoredActivity {
-                detail: Symbol::NONE,
-                source: 0,
-                ..*activity
+            let key = |activity: &StoredActivity| {
+                let mut key = StoredActivity { detail: Symbol::NONE, source: 0, ..*activity };
+                if let ActivityKind::Call { arguments, .. } = &mut key.kind {
+                    *arguments = Symbol::NONE;
+                }
+                key
             };
-            key(a).cmp(&key(b)).then_with(|| resolver.get(a.detail).cmp(resolver.get(b.detail)))
+            let texts = |activity: &StoredActivity| {
+                let arguments = match activity.kind {
+                    ActivityKind::Call { arguments, .. } => arguments,
+                    _ => Symbol::NONE,
+                };
+                [activity.detail, arguments].map(|symbol| resolver.get(symbol))
+            };
+            key(a).cmp(&key(b)).then_with(|| texts(a).cmp(&texts(b)))
         };
         self.activities.sort_unstable_by(|a, b| compare(a, b).then(a.source.cmp(&b.source)));
         self.activities.dedup_by(|a, b| compare(a, b) == Ordering::Equal);

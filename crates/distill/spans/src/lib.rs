@@ -19,13 +19,14 @@
 //! | `blkkin:run` | an activity: a thread showed the span as its current one; recorded at the end |
 //! | `request:wait` | an activity: such a thread did not run; recorded when it ran again |
 //! | `request:disk` | an activity: a disk served a request of such a thread; recorded at its end |
+//! | `request:syscall:*` | an activity: a system call of such a thread; recorded at its end |
 //! | begins with `trace_id`, `trace_id_high`, `span_id` | a span or event of the `tracing` crate |
 //!
 //! The last row is a span if `parent_span_id`, `start` and `duration` follow, else an annotation of
 //! one. `service_name`, `port_no` and `ip` may follow these fields, if the program's tracing layer
 //! has a service.
 //!
-//! An activity says what a span's own time was spent on ([`OwnTime`]). A span with
+//! An activity says what a span's own time was spent on ([`OwnTime`], [`Call`]). A span with
 //! activities only is not emitted: they are counted ([`Counts::unmatched`]), and so is a disk
 //! request without a span ([`Extractor::unattributed`]). The kernel's events are in another trace
 //! than the program's.
@@ -46,6 +47,7 @@
 
 mod activity_fields;
 mod assembler;
+mod calls;
 mod collector;
 mod extract;
 mod field_values;
@@ -65,6 +67,7 @@ mod tests;
 mod tree;
 
 pub use assembler::{Assembler, Counts, Limits, Sink};
+pub use calls::Call;
 pub use collector::Collector;
 pub use extract::Extractor;
 pub use own_time::{BANDS_MAX, Band, Detail, DiskTime, OwnKind, OwnTime};

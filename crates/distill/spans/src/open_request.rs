@@ -59,13 +59,13 @@ pub(crate) struct StoredActivity {
     pub(crate) kind: ActivityKind,
     /// End of the activity, in nanoseconds since 1970.
     pub(crate) end: u64,
-    /// First part of the activity in nanoseconds: the whole run, the blocked part of a wait, or the
-    /// queued part of a disk request.
+    /// First part of the activity in nanoseconds: the whole run or system call, the blocked part of
+    /// a wait, or the queued part of a disk request.
     pub(crate) first: u64,
     /// Second part of the activity in nanoseconds: the runnable part of a wait, or the served part
     /// of a disk request.
     pub(crate) second: u64,
-    /// Id of the thread that ran or waited; `None` if unknown.
+    /// Id of the thread that ran, waited or made the call; `None` if unknown.
     pub(crate) thread: Option<u32>,
     /// Id of the thread that ended the wait; 0 if unknown.
     pub(crate) waker: u32,
@@ -81,6 +81,7 @@ pub(crate) enum ActivityKind {
     Run,
     Wait(OwnKind),
     Disk,
+    Call { result: i64, arguments: Symbol },
 }
 
 /// Value of a tag; a text is stored as a symbol.
@@ -265,6 +266,16 @@ impl OpenRequest {
                 stored.kind = ActivityKind::Disk;
                 (stored.first, stored.second) = (queued_ns, served_ns);
                 stored.detail = self.symbol(interner, device);
+            }
+            Activity::Call { name, arguments, result, duration_ns, thread } => {
+                // Arguments rarely repeat, so they are not interned.
+                let arguments = match arguments {
+                    "" => Symbol::NONE,
+                    _ => self.own(arguments),
+                };
+                stored.kind = ActivityKind::Call { result, arguments };
+                (stored.first, stored.thread) = (duration_ns, thread);
+                stored.detail = self.symbol(interner, name);
             }
         }
         self.activities.push(stored);

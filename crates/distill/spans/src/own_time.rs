@@ -13,7 +13,7 @@ mod matching;
 mod tags;
 
 pub use blkkin_model::{BANDS_MAX, OwnKind};
-pub(crate) use matching::set_own_times;
+pub(crate) use matching::set_activities;
 
 /// Division of a span's self time into bands, each of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -50,7 +50,7 @@ pub enum ReportContent<'a> {
 }
 
 /// A period in which a thread worked or waited for a span, or a disk served it. Times may be
-/// absurd; they are limited to the span.
+/// absurd; own times are limited to the span.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Activity<'a> {
     /// A thread showed the span as its current span.
@@ -86,6 +86,19 @@ pub enum Activity<'a> {
         queued_ns: u64,
         /// Nanoseconds from then until the completion.
         served_ns: u64,
+    },
+    /// A thread that showed the span made a system call. [`SpanReport::time_ns`] is its end.
+    Call {
+        /// Name of the system call.
+        name: &'a str,
+        /// Arguments as text.
+        arguments: &'a str,
+        /// Result: a negative error number if the call failed.
+        result: i64,
+        /// Duration in nanoseconds; 0 if unknown.
+        duration_ns: u64,
+        /// Id of the thread; `None` if unknown.
+        thread: Option<u32>,
     },
 }
 

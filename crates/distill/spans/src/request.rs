@@ -1,5 +1,6 @@
 //! An assembled request: its spans as a tree, and its anomalies.
 
+use crate::calls::Call;
 use crate::own_time::OwnTime;
 use blkkin_model::{SpanId, SpanRef, TraceId};
 
@@ -36,6 +37,8 @@ pub struct Step<'a> {
     /// Division of the self time by kind; `None` if no event reports it, or if the span has no
     /// start or no duration.
     pub own: Option<Box<OwnTime<'a>>>,
+    /// System calls that threads made for the span, in the order of their starts.
+    pub calls: Vec<Call<'a>>,
     /// Time by which the skew correction shifted the span, in nanoseconds; `None` if not shifted.
     pub moved_ns: Option<i64>,
     /// Bitmap of the span's anomalies: a bit for each [`Oddity`].
@@ -147,7 +150,16 @@ impl Oddities {
 
 impl<'a> Step<'a> {
     pub(crate) fn new(span: SpanRef<'a>, odd: u32) -> Step<'a> {
-        Step { span, parent: None, depth: 0, self_ns: None, own: None, moved_ns: None, odd }
+        Step {
+            span,
+            parent: None,
+            depth: 0,
+            self_ns: None,
+            own: None,
+            calls: Vec::new(),
+            moved_ns: None,
+            odd,
+        }
     }
 
     /// Returns true if the span has this anomaly.

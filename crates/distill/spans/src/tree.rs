@@ -194,7 +194,7 @@ impl<'b> TreeBuilder<'b> {
         if !self.scratch.activities.is_empty() {
             let drafts: Vec<&Draft> = order.iter().map(|(at, _)| &drafts[*at]).collect();
             let activities = &self.scratch.activities[..];
-            own_time::set_own_times(&mut steps, &drafts, activities, self.resolver, self.losses);
+            own_time::set_activities(&mut steps, &drafts, activities, self.resolver, self.losses);
         }
         let mut oddities = Oddities::default();
         for odd in steps.iter().flat_map(Step::oddities) {

@@ -8,6 +8,7 @@
 //! of their totals, and [`query_results`] draws the results of queries to a store.
 
 mod class;
+mod errno;
 pub mod info;
 pub mod json;
 mod number;

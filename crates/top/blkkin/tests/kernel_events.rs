@@ -132,7 +132,7 @@ fn events_of_the_kernel_and_of_programs_are_in_one_session() {
 #[test]
 fn waits_belong_to_the_span_that_waits() {
     let node = Node::new();
-    let rules: [&[&str]; 2] = [&["blkkin:*"], &["--kernel", "request:*"]];
+    let rules: [&[&str]; 2] = [&["blkkin:*"], &["--kernel", "request:*", "request:syscall:*"]];
     let Some(_agent) = start("waits", &node, &rules) else { return };
     let mut program = Program::start(node.test_program(&[], "requests"));
     assert_eq!(program.count(), REQUESTS as u64);
@@ -164,6 +164,20 @@ fn waits_belong_to_the_span_that_waits() {
     let sleeping = waits.iter().filter(|wait| label(wait, "reason") == "sleep").count();
     assert!(sleeping >= REQUESTS / 2, "{sleeping}: {waits:#?}");
     assert!(found >= REQUESTS - 2, "{found} of {REQUESTS}: {waits:#?}");
+    let requests = run(node.blkkin(&["spans", "--json"]).arg(node.output()));
+    let requests = text(&requests.stdout);
+    let calls = requests.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let calls = calls.filter(|line| line["name"] == "sleep").map(|span| span["calls"].clone());
+    let slept = |call: &Value| {
+        call["name"] == "clock_nanosleep"
+            && call["duration"].as_u64() > Some(SLEEP.as_nanos() as u64)
+    };
+    let calls: Vec<Value> = calls.collect();
+    let slept = calls.iter().filter(|calls| {
+        calls.as_array().is_some_and(|calls| calls.iter().filter(|call| slept(call)).count() == 1)
+    });
+    let slept = slept.count();
+    assert!(slept >= REQUESTS - 2, "{slept} of {REQUESTS}: {calls:#?}");
     if !is_installed("babeltrace2") {
         return skip("waits", "babeltrace2 is not installed");
     }

@@ -16,6 +16,7 @@ const COMMON: &str = r#"/* CTF 1.8 */
 typealias integer { size = 8; align = 8; } := u8;
 typealias integer { size = 32; align = 8; signed = true; } := i32;
 typealias integer { size = 32; align = 8; } := u32;
+typealias integer { size = 64; align = 8; signed = true; } := i64;
 typealias integer { size = 64; align = 8; } := u64;
 typealias integer { size = 64; align = 8; base = hex; } := hex64;
 trace { major = 1; minor = 8; byte_order = le; packet.header := struct { u32 magic; u32 stream_id; }; };
@@ -45,6 +46,8 @@ event { name = "request:disk"; id = 1; stream_id = 0; fields := struct { hex64 t
 event { name = "request:wait"; id = 2; stream_id = 0; fields := struct { hex64 trace_id; hex64 trace_id_high; hex64 span_id; string reason; u64 blocked; u64 runnable; }; };
 event { name = "request:wait"; id = 3; stream_id = 0; fields := struct { hex64 trace_id; hex64 trace_id_high; hex64 span_id; u8 reason; u64 runnable; }; };
 event { name = "request:other"; id = 4; stream_id = 0; fields := struct { u8 x; }; };
+event { name = "request:syscall:test"; id = 5; stream_id = 0; fields := struct { hex64 trace_id; hex64 trace_id_high; hex64 span_id; i32 fd; hex64 buf; u64 start; hex64 flags; string path; u8 bytes[2]; i64 ret; u64 duration; }; };
+event { name = "request:syscall:other"; id = 6; stream_id = 0; fields := struct { hex64 trace_id; hex64 span_id; u64 duration; }; };
 "#;
 
 /// Writes a trace with one packet.
@@ -91,6 +94,14 @@ fn disk(ids: [u64; 2], end: u64, queued: u64, served: u64) -> String {
     )
 }
 
+/// Returns an event `request:syscall:test` of thread 31.
+fn call(ids: [u64; 2], end: u64, result: i64, duration: u64) -> String {
+    let ids = numbers(&[ids[0], 0, ids[1]]);
+    let arguments = format!("i32le -1 {} {} u8 1 u8 2", numbers(&[1 << 40, 8, 16]), string("/a b"));
+    let results = format!("i64le {result} u64le {duration}");
+    format!("u8 5 u64le {end} u32le 30 u32le 31 {ids} {arguments} {results}")
+}
+
 /// Writes a session's directory: a request of a virtual machine's disk, whose server writes to a
 /// disk, and events that make no sense.
 fn session() -> Scratch {
@@ -121,6 +132,10 @@ fn session() -> Scratch {
         format!("u8 2 u64le 700000 {context} {ids} {} {}", string("disk"), numbers(&[1, 1])),
         format!("u8 3 u64le 700000 {context} {ids} u8 2 {}", numbers(&[1])),
         format!("u8 4 u64le 700000 {context} u8 1"),
+        call([7, 3], 540_000, -2, 205_000),
+        call([7, 9], 700_000, 0, 5),
+        call([7, 0], 700_000, 0, 5),
+        format!("u8 6 u64le 700000 {context} {}", numbers(&[7, 3, 5])),
     ];
     trace(&scratch.0.join("kernel"), KERNEL, &kernel);
     scratch
@@ -146,6 +161,7 @@ qemu: write       700 µs  own 200 µs  █████████████�
   └ store: write  250 µs                               █████████████████████▋
         DDDDDDDDDDDDDDDDRRQE  own 250 µs: disk vda 190 µs (queued 10.0 µs), running 30.0 µs,
                                           runnable 15.0 µs, elsewhere 15.0 µs
+CALL
 own time by service
 server  OOOOOOOOOOOOOOOLLLRQ  own 250 µs: other 199 µs, lock 40.0 µs, running 10.0 µs,
                                           runnable 1.00 µs
@@ -161,7 +177,7 @@ fn own_times_are_drawn() {
     assert_eq!(shown, PICTURE, "\n{shown}");
     let errors = text(&output.stderr);
     assert!(
-        errors.contains("2 events of threads and disks for spans that were not recorded"),
+        errors.contains("3 events of threads and disks for spans that were not recorded"),
         "{errors}"
     );
     assert_eq!(output.status.code(), Some(0));
@@ -205,16 +221,24 @@ fn own_times_are_in_json() {
     let end = lines.last().expect("totals");
     assert_eq!(
         (&end["events_of_no_span"], &end["events_of_unknown_spans"]),
-        (&1.into(), &2.into())
+        (&1.into(), &3.into())
     );
     assert_eq!(end["events_of_others"], 1);
+    let store = lines.iter().find(|line| line["service"] == "store").expect("a span");
+    let start = 1_000_000_000_000_335_000u64;
+    let expected = json!([{
+        "name": "test", "arguments": "fd=-1, start=8, flags=0x10, path=\"/a b\"", "result": -2,
+        "error": "ENOENT", "start": start, "duration": 205_000, "tid": 31,
+    }]);
+    assert_eq!(store["calls"], expected);
     let reasons = json!({
         "a span that ends after the event of its end": 1,
         "a time before 1970 or beyond all bounds": 1,
-        "`span_id` is 0": 1,
+        "`span_id` is 0": 2,
         "`trace_id` is 0": 2,
         "field `reason` is not what it has to be": 1,
         "no field `blocked`": 1,
+        "no field `ret`": 1,
     });
     assert_eq!(end["not_understood"]["reasons"], reasons);
 }

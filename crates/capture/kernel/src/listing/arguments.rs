@@ -4,6 +4,7 @@ use super::Listing;
 use super::kind::ProbeKind;
 use super::probe::{ArgumentRole, ListedArgument, ListedProbe};
 use crate::btf::Parameter;
+use crate::call_type::REQUEST_CALL_PREFIX;
 use crate::event_format::{FieldKind, FormatField};
 use crate::inability::Inability;
 use crate::{process_code, request_code};
@@ -22,7 +23,13 @@ impl Listing {
                 Ok(format.own_fields().iter().map(of_field).collect())
             }
             ProbeKind::Process => Ok(of_event(process_code::event_types(), &probe.name)),
-            ProbeKind::Request => Ok(of_event(request_code::event_types(&[]), &probe.name)),
+            ProbeKind::Request => match probe.name.strip_prefix(REQUEST_CALL_PREFIX) {
+                Some(call) => {
+                    let ids = of_fields(request_code::span_fields());
+                    Ok(ids.into_iter().chain(self.of_system_call(call)?).collect())
+                }
+                None => Ok(of_event(request_code::event_types(&[]), &probe.name)),
+            },
             ProbeKind::RawTracepoint => {
                 let parameters = self.btf()?.tracepoint_parameters(rest);
                 let parameters = parameters?;
@@ -77,8 +84,14 @@ fn of_parameters(parameters: Vec<Parameter>) -> Vec<ListedArgument> {
 
 fn of_event<const N: usize>(types: [EventType; N], name: &str) -> Vec<ListedArgument> {
     let fields = types.into_iter().filter(|one| one.name == name).flat_map(|one| one.fields);
-    let argument = |field: blkkin_control::Field| {
-        let type_text = match field.kind {
+    of_fields(fields.map(|field| (field.name, field.kind)))
+}
+
+fn of_fields(
+    fields: impl IntoIterator<Item = (impl Into<String>, EventField)>,
+) -> Vec<ListedArgument> {
+    let argument = |(name, kind): (_, EventField)| {
+        let type_text = match kind {
             EventField::Signed { width: Width::Bits32, .. } => "int",
             EventField::Signed { .. } => "long",
             EventField::Unsigned { width: Width::Bits32, .. } => "unsigned int",
@@ -86,7 +99,7 @@ fn of_event<const N: usize>(types: [EventType; N], name: &str) -> Vec<ListedArgu
             EventField::Enum { .. } => "enum",
             _ => "const char *",
         };
-        ListedArgument::new(field.name, type_text)
+        ListedArgument::new(name, type_text)
     };
-    fields.map(argument).collect()
+    fields.into_iter().map(argument).collect()
 }

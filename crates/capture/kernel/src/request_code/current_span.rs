@@ -94,16 +94,38 @@ impl ThreadPlaces {
     }
 }
 
+/// Place of the current span of the running thread.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CurrentSpan {
+    places: ThreadPlaces,
+    slots: SpanSlotsCode,
+}
+
+impl CurrentSpan {
+    pub(crate) fn of(btf: &Btf, slots: SpanSlotsCode) -> Result<CurrentSpan, Error> {
+        Ok(CurrentSpan { places: ThreadPlaces::of(btf)?, slots })
+    }
+
+    /// Copies the current span to the frame, for [`write_span`]. `task` holds the running thread.
+    /// Jumps to `none` if it has no current span, or if its memory cannot be read. `R0` to `R5` are
+    /// lost.
+    pub(crate) fn read(self, code: &mut Assembler, task: Register, none: Label) {
+        self.places.read_span(code, self.slots, task, none);
+    }
+}
+
+/// Size of the fields of a span in bytes.
+pub(crate) const SPAN_FIELDS_SIZE: usize = 24;
+
 /// Fields with which the events begin: the ids of the span.
-pub(super) fn span_fields() -> [(&'static str, FieldKind); 3] {
+pub(crate) fn span_fields() -> [(&'static str, FieldKind); 3] {
     ["trace_id", "trace_id_high", "span_id"].map(|name| (name, Integer::pointer().field()))
 }
 
-/// Writes the ids of the span, from three words at `from`.
-pub(super) fn write_span(code: &mut Assembler, fields: &mut FieldWriter, from: Address) {
-    let Address(base, first) = from;
-    for word in 0..3 {
-        code.load(Size::Bits64, R1, Address(base, first + WORD * word));
+/// Writes the ids of the span that is in the frame. `R1` is lost.
+pub(crate) fn write_span(code: &mut Assembler, fields: &mut FieldWriter) {
+    for word in 1..=3 {
+        code.load(Size::Bits64, R1, record_word(word));
         fields.register(code, 8, R1);
     }
 }

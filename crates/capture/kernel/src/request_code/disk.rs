@@ -284,7 +284,7 @@ impl DiskCode<'_> {
         }
         let event = EventSize { id: self.id, fields_max: FIELDS_SIZE };
         program.record(event, |code, fields| {
-            write_span(code, fields, record_word(1));
+            write_span(code, fields);
             code.load(Size::Bits64, R1, record_word(DEVICE));
             fields.register(code, 4, R1);
             code.load(Size::Bits64, R2, record_word(OPERATION));

@@ -10,7 +10,7 @@
 //! wait of another kind has the reason `other`, and the name of the system call.
 
 use super::current_span::{
-    KEY, ThreadPlaces, WORD, record_word, span_fields, write_elapsed, write_span,
+    KEY, SPAN_FIELDS_SIZE, ThreadPlaces, WORD, record_word, span_fields, write_elapsed, write_span,
 };
 use crate::assembler::Register::{R0, R1, R2, R3, R6, R7, R8, R9, R10};
 use crate::assembler::{Address, Alu, Assembler, Helper, If, Label, Size};
@@ -173,7 +173,7 @@ pub(super) fn wait_type(calls: &[SystemCall]) -> EventType {
 }
 
 /// Size of the fields of an event in bytes.
-const FIELDS_SIZE: usize = 24 + 1 + 4 + 8 + 8 + 4;
+const FIELDS_SIZE: usize = SPAN_FIELDS_SIZE + 1 + 4 + 8 + 8 + 4;
 
 /// Offsets in the kernel's structures that the programs need.
 #[derive(Clone, Copy, Debug)]
@@ -249,7 +249,7 @@ impl WaitCode<'_> {
         self.find_next(code, end);
         let event = EventSize { id: self.id, fields_max: FIELDS_SIZE };
         program.record(event, |code, fields| {
-            write_span(code, fields, record_word(1));
+            write_span(code, fields);
             code.load(Size::Bits64, R1, record_word(CAUSE));
             fields.register(code, 1, R1);
             code.alu_number(Alu::ShiftRight, R1, 32);

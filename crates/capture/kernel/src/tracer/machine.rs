@@ -2,6 +2,7 @@
 
 use super::plan::{self, Group};
 use crate::btf::Btf;
+use crate::call_type::{CALL_PREFIX, REQUEST_CALL_PREFIX};
 use crate::error::Error;
 use crate::function_point::{FunctionPoint, FunctionProbe, ProcessScope};
 use crate::probe::{KernelHook, Probe, ProbeError};
@@ -16,7 +17,6 @@ use std::sync::Arc;
 
 /// Names of the moments in the life of processes.
 const PROCESS_NAMES: [&str; 3] = ["process:fork", "process:exec", "process:exit"];
-const CALL: &str = "syscall:";
 /// The processes of each group are chosen.
 const SCOPE: ProcessScope = ProcessScope::Chosen;
 
@@ -46,7 +46,9 @@ impl Machine {
         let calls = tracefs.system_calls()?;
         let tracepoints = tracefs.events()?;
         let tracepoints = tracepoints.iter().map(|one| format!("{}:{}", one.subsystem, one.event));
-        let events = calls.iter().map(|call| format!("{CALL}{}", call.name));
+        let of_calls =
+            |prefix: &'static str| calls.iter().map(move |call| format!("{prefix}{}", call.name));
+        let events = of_calls(CALL_PREFIX).chain(of_calls(REQUEST_CALL_PREFIX));
         let own = PROCESS_NAMES.into_iter().chain(request_code::NAMES).map(str::to_owned);
         let events = events.chain(own).chain(tracepoints).collect();
         let (btf, slots) = (Btf::of_kernel()?, Arc::new(SpanSlots::new()?));
@@ -93,19 +95,18 @@ impl Machine {
             if has_filter {
                 return Err(NO_FILTER.to_owned());
             }
-            let requests = to.requests.get_or_insert_with(|| RequestEvents {
-                slots: Arc::clone(&self.slots),
-                waits: false,
-                disk: false,
-                calls: Arc::clone(&self.calls),
-            });
+            let requests = self.requests(to);
             let is_recorded = if name == WAIT { &mut requests.waits } else { &mut requests.disk };
             *is_recorded = true;
             return Ok(());
         }
-        if let Some(call) = name.strip_prefix(CALL) {
-            let found = self.calls.iter().find(|one| one.name == call);
-            to.calls.push(found.ok_or("this kernel has no such system call")?.clone());
+        if let Some(call) = name.strip_prefix(CALL_PREFIX) {
+            to.calls.push(self.call(call)?);
+            return Ok(());
+        }
+        if let Some(call) = name.strip_prefix(REQUEST_CALL_PREFIX) {
+            let call = self.call(call)?;
+            self.requests(to).recorded_calls.push(call);
             return Ok(());
         }
         if let Some(probe) = explicit(name)? {
@@ -121,6 +122,22 @@ impl Machine {
         let subsystem = subsystem.to_owned();
         to.tracepoints.push(TracepointProbe { subsystem, format, scope: SCOPE });
         Ok(())
+    }
+
+    fn call(&self, name: &str) -> Result<SystemCall, &'static str> {
+        let found = self.calls.iter().find(|one| one.name == name);
+        found.cloned().ok_or("this kernel has no such system call")
+    }
+
+    /// Returns the events of requests that are selected, at first none.
+    fn requests<'s>(&self, selection: &'s mut Selection) -> &'s mut RequestEvents {
+        selection.requests.get_or_insert_with(|| RequestEvents {
+            slots: Arc::clone(&self.slots),
+            waits: false,
+            disk: false,
+            calls: Arc::clone(&self.calls),
+            recorded_calls: Vec::new(),
+        })
     }
 
     /// Adds a probe that is in no list of events.

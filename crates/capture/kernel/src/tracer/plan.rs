@@ -1,6 +1,7 @@
 //! From the rules of a channel to groups of probes that are attached together: a group has the same
 //! processes and the same filter.
 
+use crate::call_type::REQUEST_CALL_PREFIX;
 use blkkin_control::rules::Pattern;
 use blkkin_control::{KernelRule, Processes, Selection};
 use std::collections::BTreeMap;
@@ -20,8 +21,9 @@ const EXPLICIT: [&str; 9] = [
 ];
 /// Optional prefix of tracepoints.
 const TRACEPOINT: &str = "tracepoint:";
-/// Subsystem whose tracepoints record the same as the events `syscall:NAME`.
-const SYSCALLS: &str = "syscalls:";
+/// Beginnings of names of events that record the same as the events `syscall:NAME`. Only patterns
+/// with such a beginning select them.
+const SYSCALLS_AGAIN: [&str; 2] = ["syscalls:", REQUEST_CALL_PREFIX];
 
 /// Probes with the same processes and filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,9 +150,14 @@ fn matching(text: &str, events: &[String]) -> Vec<String> {
     }
     let text = text.strip_prefix(TRACEPOINT).unwrap_or(text);
     let pattern = Pattern::new(text);
-    let is_twice = |name: &str| name.starts_with(SYSCALLS) && !text.starts_with(SYSCALLS);
-    let fits = |name: &&String| pattern.fits(name.as_bytes()) && !is_twice(name);
+    let fits = |name: &&String| pattern.fits(name.as_bytes()) && !is_again(name, text);
     events.iter().filter(fits).cloned().collect()
+}
+
+/// Returns true if an event records the same as another, and the text of a pattern that fits its
+/// name does not ask for it.
+pub(crate) fn is_again(name: &str, text: &str) -> bool {
+    SYSCALLS_AGAIN.into_iter().any(|start| name.starts_with(start) && !text.starts_with(start))
 }
 
 #[cfg(test)]
@@ -166,6 +173,7 @@ mod tests {
             "block:a",
             "block:b",
             "process:exec",
+            "request:syscall:read",
             "syscall:open",
             "syscall:read",
             "syscalls:sys_enter_read",
@@ -206,6 +214,9 @@ mod tests {
         assert_eq!(names(&plan).len(), 5);
         let plan = Plan::new(&[rule(true, &["syscalls:*"])], &events());
         assert_eq!(names(&plan), ["syscalls:sys_enter_read"]);
+        let plan = Plan::new(&[rule(true, &["request:*", "request:syscall:*"])], &events());
+        assert_eq!(names(&plan), ["request:syscall:read"]);
+        assert_eq!(plan.unmatched, ["request:*"]);
     }
 
     #[test]

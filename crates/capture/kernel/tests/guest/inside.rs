@@ -213,8 +213,11 @@ fn records_waits() {
     let offset = SlotOffset::new(thread_slot::offset().unwrap()).unwrap();
     let slots = Arc::new(SpanSlots::new().unwrap_or_else(|error| panic!("{error}")));
     assert!(slots.insert(1, offset));
-    let calls = TraceFs::open().unwrap().system_calls().unwrap().into();
-    let requests = RequestEvents { slots, waits: true, disk: true, calls };
+    let calls = TraceFs::open().unwrap().system_calls().unwrap();
+    let recorded_calls = calls.iter().filter(|call| call.name == "clock_nanosleep").cloned();
+    let recorded_calls = recorded_calls.collect();
+    let requests =
+        RequestEvents { slots, waits: true, disk: true, recorded_calls, calls: calls.into() };
     let selection = Selection { requests: Some(requests), ..Selection::default() };
     let chosen = ChosenProcesses::all_except(&[]).unwrap();
     let recorder = Recorder::attach(&selection, &chosen, btf());
@@ -224,14 +227,18 @@ fn records_waits() {
     thread_slot::set(&[0; 4]);
     recorder.stop();
     let events = drain(&mut recorder);
-    let waits = events.iter().filter(|event| event.name == "request:wait");
-    let of_span = waits.filter(|event| {
-        ["trace_id", "trace_id_high", "span_id"].map(|name| event.number(name)) == [1, 2, 3]
-    });
-    let sleep =
-        of_span.filter(|event| event.number("reason") == 5).map(|event| event.number("blocked"));
-    let slept: i64 = sleep.sum();
-    print("waits", if slept > SLEEP / 2 { "slept" } else { "has not slept" });
+    let of_span = |name: &'static str| {
+        events.iter().filter(move |event| {
+            let ids = ["trace_id", "trace_id_high", "span_id"].map(|name| event.number(name));
+            event.name == name && ids == [1, 2, 3]
+        })
+    };
+    let sleep = of_span("request:wait").filter(|event| event.number("reason") == 5);
+    let slept: i64 = sleep.map(|event| event.number("blocked")).sum();
+    let called: i64 =
+        of_span("request:syscall:clock_nanosleep").map(|event| event.number("duration")).sum();
+    let has_slept = slept > SLEEP / 2 && called > SLEEP / 2;
+    print("waits", if has_slept { "slept" } else { "has not slept" });
 }
 
 /// A function without a description is recorded with the registers of its arguments, and an

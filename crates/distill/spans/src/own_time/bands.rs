@@ -83,6 +83,8 @@ impl<'a> Sweep<'a> {
                     Period::Reason(OwnKind::Runnable, (end, Detail::None, number))
                 });
             }
+            // What a call did is told by the thread's run and waits.
+            ActivityKind::Call { .. } => {}
             ActivityKind::Disk => {
                 let detail = Detail::Device(text);
                 self.add_period(start, end, |end| Period::Disk((end, detail, number)));

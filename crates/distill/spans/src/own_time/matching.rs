@@ -6,6 +6,7 @@
 
 use super::bands::Sweep;
 use super::{DiskTime, OwnTime};
+use crate::calls::calls;
 use crate::join::Draft;
 use crate::losses::Losses;
 use crate::open_request::{ActivityKind, StoredActivity};
@@ -13,9 +14,10 @@ use crate::request::Step;
 use crate::resolver::Resolver;
 use std::collections::BTreeMap;
 
-/// Computes the own time of each step that has an activity. `drafts` are those of the steps, before
-/// the correction of skew; `activities` are sorted by span.
-pub(crate) fn set_own_times<'a>(
+/// Sets the system calls of each step, and computes the own time of each step that has another
+/// activity. `drafts` are those of the steps, before the correction of skew; `activities` are
+/// sorted by span.
+pub(crate) fn set_activities<'a>(
     steps: &mut [Step<'a>],
     drafts: &[&Draft],
     activities: &[StoredActivity],
@@ -40,10 +42,14 @@ pub(crate) fn set_own_times<'a>(
     for ((step, own), children) in groups.iter().zip(&children) {
         let draft = drafts[*step];
         let step = &mut steps[*step];
+        let moved = step.moved_ns.unwrap_or(0);
+        step.calls = calls(own, moved, resolver);
         let (Some(start), Some(duration)) = (step.span.start_ns, step.span.duration_ns) else {
             continue;
         };
-        let moved = step.moved_ns.unwrap_or(0);
+        if step.calls.len() == own.len() {
+            continue;
+        }
         let runs = || own.iter().filter(|activity| activity.kind == ActivityKind::Run);
         let (from, to) = interval(draft);
         let may_be_lost = runs().any(|run| losses.has_loss_between(run.source, from, to));

@@ -486,7 +486,11 @@ fn bands_are_those_of_a_model_of_each_nanosecond() {
 /// Compares a step with the model.
 fn check_step(step: &Step<'_>, spans: &[(u64, u64)], activities: &[(u64, u64, Activity<'static>)]) {
     let id = step.span.id.number();
-    let own: Vec<_> = activities.iter().filter(|activity| activity.0 == id).collect();
+    let (calls, own): (Vec<_>, Vec<_>) = activities
+        .iter()
+        .filter(|activity| activity.0 == id)
+        .partition(|activity| matches!(activity.2, Activity::Call { .. }));
+    assert_eq!(step.calls.len(), calls.len());
     let (start, duration) = spans[id as usize - 1];
     let Some(time) = &step.own else {
         assert!(own.is_empty());
@@ -543,7 +547,7 @@ fn model(moment: u64, own: &[&(u64, u64, Activity<'static>)]) -> OwnKind {
                 }
                 waiting.push(thread);
             }
-            Activity::Disk { .. } => {}
+            Activity::Disk { .. } | Activity::Call { .. } => {}
         }
     }
     // A known thread runs if it does not wait. The others cannot be told apart: as many of them run
@@ -578,11 +582,18 @@ impl Random {
         let time = self.below(60);
         let thread = [None, Some(1), Some(2)][self.below(3) as usize];
         let (first, second) = (self.below(20), self.below(8));
-        let activity = match self.below(5) {
+        let activity = match self.below(6) {
             0 | 1 => {
                 Activity::Run { start_ns: time.saturating_sub(first), duration_ns: first, thread }
             }
             2 => Activity::Disk { device: "vda", queued_ns: first, served_ns: second },
+            3 => Activity::Call {
+                name: "read",
+                arguments: "fd=3",
+                result: self.below(u64::from(u32::MAX)) as i64,
+                duration_ns: first,
+                thread,
+            },
             _ => Activity::Wait {
                 reason: wait_kind(self.below(8)),
                 call: "read",
@@ -594,6 +605,55 @@ impl Random {
         };
         (1 + self.below(4), time, activity)
     }
+}
+
+/// Calls have no part in own times, move with their span, and occur once.
+#[test]
+fn system_calls_are_listed_below_their_span() {
+    let call = |time_ns, span_id, duration_ns, result, arguments| SpanReport {
+        time_ns,
+        span_id,
+        content: ReportContent::Activity(Activity::Call {
+            name: "pread64",
+            arguments,
+            result,
+            duration_ns,
+            thread: Some(4),
+        }),
+        ..report("5 1/1 a:x e")
+    };
+    let reports = [
+        report("200 1/1 a:x @internal 100+100"),
+        call(150, 1, 20, 7, "fd=3"),
+        call(120, 1, 10, -2, "fd=4"),
+        call(150, 1, 20, 7, "fd=3"),
+        call(150, 1, 20, 7, "fd=5"),
+        call(9, 1, 99, i64::MIN, ""),
+        call(130, 2, 10, 0, ""),
+    ];
+    let mut sink = |request: &Request<'_>| {
+        let [step] = &request.steps[..] else { panic!("{request:?}") };
+        assert_eq!((&step.own, step.self_ns), (&None, Some(100)));
+        let calls: Vec<_> = step
+            .calls
+            .iter()
+            .map(|call| (call.start_ns, call.arguments, call.errno(), call.thread))
+            .collect();
+        let expected = [
+            (0, "", None, Some(4)),
+            (110, "fd=4", Some(2), Some(4)),
+            (130, "fd=3", None, Some(4)),
+            (130, "fd=5", None, Some(4)),
+        ];
+        assert_eq!(calls, expected);
+        ControlFlow::Continue(())
+    };
+    let mut assembler = Assembler::new(Limits::default());
+    for report in &reports {
+        assert!(assembler.add(report, 0, &mut sink).is_continue());
+    }
+    assert!(assembler.finish(&mut sink).is_continue());
+    assert_eq!(assembler.counts().unmatched, 1);
 }
 
 #[test]

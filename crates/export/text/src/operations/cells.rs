@@ -3,10 +3,10 @@
 use crate::info::table::Theme;
 use crate::info::units::duration;
 use crate::number::{NUMBER_SIZE, put_unsigned};
-use nix::errno::Errno;
 
 /// Text in place of an unknown name or path.
 const UNKNOWN: &str = "?";
+
 /// Text that is appended to a line.
 pub(super) trait Cell {
     fn put(&self, out: &mut Vec<u8>);
@@ -171,21 +171,6 @@ pub(super) fn text(cell: impl Cell) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Returns the name of an error, such as `ENOENT`; a number if the error has no name.
-pub(super) fn error_name(errno: i32) -> String {
-    // The kernel restarts interrupted calls that return these errors, so programs do not see them.
-    match errno {
-        512 => "ERESTARTSYS".to_owned(),
-        513 => "ERESTARTNOINTR".to_owned(),
-        514 => "ERESTARTNOHAND".to_owned(),
-        516 => "ERESTART_RESTARTBLOCK".to_owned(),
-        _ => match Errno::from_raw(errno) {
-            Errno::UnknownErrno => format!("E{errno}"),
-            errno => format!("{errno:?}"),
-        },
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,14 +195,5 @@ mod tests {
         check(61_500_000_000, "1 min 1.5 s");
         check(u64::MAX, "213,503 d 23 h");
         assert_eq!(text(Latency(12_348, Theme { color: false, ascii: true })), "12.3 us");
-    }
-
-    #[test]
-    fn errors_have_names() {
-        let check = |errno, expected: &str| assert_eq!(error_name(errno), expected);
-        check(2, "ENOENT");
-        check(11, "EAGAIN");
-        check(512, "ERESTARTSYS");
-        check(4000, "E4000");
     }
 }

@@ -1,6 +1,7 @@
 //! Operations as aligned columns, one line for each.
 
-use super::cells::{Cell, Clean, Latency, Line, error_name, known};
+use super::cells::{Cell, Clean, Latency, Line, known};
+use crate::errno::error_name;
 use crate::info::table::Theme;
 use crate::time::{TimeFormat, TimePrinter};
 use blkkin_io::{Operation, OperationKind};

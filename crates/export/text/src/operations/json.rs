@@ -1,6 +1,7 @@
 //! Operations and sums as JSON, one object a line. The first line is that of [`json_begin`].
 
-use super::cells::{Cell, error_name};
+use super::cells::Cell;
+use crate::errno::error_name;
 use blkkin_io::{Operation, OperationKind, Summary};
 use std::io::Write;
 

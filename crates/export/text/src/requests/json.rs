@@ -13,6 +13,8 @@
 //! | | in `own`: `disk`, by device, with `requests`, `queued` and `served` |
 //! | | in `own`: `bands`, each with `kind`, `start` (from the span's), `duration` |
 //! | | in a band, if known: `device`, `waker` or `call` |
+//! | | `calls`, system calls, each with `name`, `arguments`, `start`, `duration`, `result` |
+//! | | in a call: `error`, its name; `tid`, the thread, if known |
 //! | | `annotations`, each with `time` and `value` |
 //! | | `tags`, each with `key`, `value`, and `of`: `span`, `scope` or `resource` |
 //! | | `odd`, the names of the span's oddities |
@@ -22,6 +24,7 @@
 //! unknown values, and spans omit flags that are not set and empty lists. Numbers that JSON lacks
 //! are strings. The spans of a request follow the request, each after its parent.
 
+use crate::errno::error_name;
 use blkkin_model::{EndpointRef, Kind, Origin, SpanRef, ValueRef, hex};
 use blkkin_reader::{Stats, Trace};
 use blkkin_spans::{Completion, Counts, Detail, OwnTime, Refusals, Request, Step};
@@ -190,6 +193,17 @@ fn span(out: &mut Vec<u8>, at: usize, step: &Step<'_>) {
     if let Some(own) = &step.own {
         own_time(out, own);
     }
+    list(out, "calls", step.calls.iter(), |out, call| {
+        out.extend_from_slice(b"{\"name\":");
+        string(out, call.name);
+        text(out, "arguments", call.arguments);
+        number(out, "start", Some(call.start_ns));
+        number(out, "duration", Some(call.duration_ns));
+        let _ = write!(out, ",\"result\":{}", call.result);
+        text(out, "error", &call.errno().map(error_name).unwrap_or_default());
+        number(out, "tid", call.thread.map(u64::from));
+        out.push(b'}');
+    });
     let error = step.span.is_error();
     for (name, flag) in [("shared", step.span.shared), ("debug", step.span.debug), ("error", error)]
     {

@@ -117,6 +117,23 @@ fn activities() -> Vec<SpanReport<'static>> {
     ]
 }
 
+/// Returns system calls for some of the spans of [`events`].
+fn system_calls() -> Vec<SpanReport<'static>> {
+    let call = |id, end: u64, duration: u64, name, arguments, result| {
+        let call =
+            Activity::Call { name, arguments, result, duration_ns: duration * US, thread: Some(5) };
+        note(id, "", end, ReportContent::Activity(call))
+    };
+    let mut calls = vec![
+        call(2, 180, 10, "openat", "dfd=-100, filename=\"/a\\u{1b}\", flags=0x2", -2),
+        call(2, 440, 260, "pread64", "fd=3, count=4096, pos=0", 4096),
+        call(3, 520, 0, "mmap", "", 0x7f00_0000_0000),
+    ];
+    // More than are shown.
+    calls.extend((0..12).map(|number| call(3, 530 + 2 * number, number, "futex", "val=2", 1)));
+    calls
+}
+
 /// Assembles the requests of `events` and passes each to `print`.
 fn with(events: &[SpanReport<'_>], mut print: impl FnMut(&Request<'_>)) {
     let mut assembler = Assembler::new(Limits::default());
@@ -173,6 +190,32 @@ fn own_times_are_below_their_spans() {
 }
 
 #[test]
+fn system_calls_are_below_their_spans() {
+    let mut events = events();
+    events.extend(system_calls());
+    let out = drawn(&events, Options { width: 100, kernel: true, ..OPTIONS });
+    assert_eq!(out, CALLS.strip_prefix('\n').expect("a line of its own"), "\n{out}");
+    assert_eq!(drawn(&events, OPTIONS), WIDE.strip_prefix('\n').expect("a line of its own"));
+}
+
+#[test]
+fn json_has_system_calls() {
+    let mut events = events();
+    events.extend(system_calls());
+    let mut out = Vec::new();
+    with(&events, |request| json::request(&mut out, request));
+    let lines = out.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    let lines = lines.map(|line| serde_json::from_slice::<Value>(line).expect("JSON"));
+    let calls: Vec<Value> = lines.filter_map(|line| line.get("calls").cloned()).collect();
+    assert_eq!(calls.len(), 2);
+    assert_eq!(calls[0], serde_json::from_str::<Value>(CALLS_JSON).expect("JSON"));
+    let all = calls[1].as_array().expect("a list");
+    let mmap = all.iter().find(|call| call["name"] == "mmap").expect("a call");
+    assert_eq!((&mmap["result"], mmap.get("arguments")), (&0x7f00_0000_0000u64.into(), None));
+    assert_eq!(all.len(), 13);
+}
+
+#[test]
 fn json_has_own_times() {
     let mut events = events();
     events.extend(activities());
@@ -210,6 +253,7 @@ fn no_line_is_too_long() {
         events.push(span(id, id - 1, "deep", Kind::Internal, (id, 500)));
     }
     events.extend(activities());
+    events.extend(system_calls());
     let device: &'static str = Box::leak("a long name".repeat(9).into_boxed_str());
     let disk = Activity::Disk { device, queued_ns: 77 * US, served_ns: u64::MAX };
     events.push(note(89, "", 400, ReportContent::Activity(disk)));
@@ -432,3 +476,33 @@ const JSON: &str = r#"
 {"type":"span","trace_id":"0000000000005eed","id":"0000000000000006","step":5,"name":"write","service":"once","ipv4":"10.0.0.1","port":6800,"start":1795246371000600000,"annotations":[{"time":1795246371000600000,"value":"hello"}],"odd":["other_root"]}
 {"type":"span","trace_id":"0000000000005eed","id":"0000000000000005","parent_id":"0000000000000009","step":6,"kind":"internal","name":"write","service":"stray","ipv4":"10.0.0.1","port":6800,"start":1795246371000990000,"duration":210000,"self":210000,"odd":["missing_parent"]}
 "#;
+
+const CALLS: &str = r#"
+0000000000005eed  qemu: write  2026-11-21 07:32:51.000000000  1.20 ms  7 spans  1 error
+  1 span whose parent is missing  1 more root  1 span before the parent (clocks?)
+qemu: write client                                     1.00 ms  own 200 µs  ████████████████████
+├ vlmcd: write server                                   800 µs                ████████████████
+├ osd.3: write                                          300 µs                 ██████
+│   · openat(dfd=-100, filename="/a\u{1b}"…) = ENOENT  10.0 µs                 ▎
+│   · pread64(fd=3, count=4096, pos=0) = 4096           260 µs                 ▐████▊
+└ osd.7: write error                                    350 µs                        ███████
+  │ · futex(val=2) = 1                                 2.00 µs                        ▕
+  │ · futex(val=2) = 1                                 3.00 µs                        ▕
+  │ · futex(val=2) = 1                                 4.00 µs                        ▕
+  │ · futex(val=2) = 1                                 5.00 µs                        ▕
+  │ · futex(val=2) = 1                                 6.00 µs                        ▕
+  │ · futex(val=2) = 1                                 7.00 µs                        ▕
+  │ · futex(val=2) = 1                                 8.00 µs                        ▕
+  │ · futex(val=2) = 1                                 9.00 µs                        ▕
+  │ · futex(val=2) = 1                                 10.0 µs                        ▕
+  │ · futex(val=2) = 1                                 11.0 µs                        ▕
+  │ · 3 shorter calls                                  1.00 µs
+  └ journal ?[31m of a disk: write (before its paren…  10.0 µs                       ▕
+once: write (another root)                                                              ▏
+stray: write (parent 0000000000000009 missing)          210 µs                                 ▕████
+"#;
+
+const CALLS_JSON: &str = r#"[
+    { "name": "openat", "arguments": "dfd=-100, filename=\"/a\\u{1b}\", flags=0x2", "start": 1795246371000170000, "duration": 10000, "result": -2, "error": "ENOENT", "tid": 5 },
+    { "name": "pread64", "arguments": "fd=3, count=4096, pos=0", "start": 1795246371000180000, "duration": 260000, "result": 4096, "tid": 5 }
+]"#;

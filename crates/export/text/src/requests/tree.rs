@@ -2,6 +2,7 @@
 //! time, and a bar to scale. Self times and bars are omitted on a narrow terminal. No line is wider
 //! than the terminal, unless the terminal has fewer than 34 columns.
 
+use super::calls::{ShownCalls, call_text};
 use super::oddities;
 use super::own_time::OwnLines;
 use super::truncate::{truncate_always, truncate_text};
@@ -23,7 +24,8 @@ pub struct Options {
     pub width: usize,
     /// Set to print annotations and tags below each span.
     pub annotations: bool,
-    /// Set to print below each span what its own time was spent on, if that is known.
+    /// Set to print below each span what its own time was spent on, and its longest system calls,
+    /// if that is known.
     pub kernel: bool,
     /// Set to print dates in UTC instead of the local time zone.
     pub utc: bool,
@@ -96,6 +98,9 @@ impl TreePrinter {
             if let (Some(lines), Some(own)) = (&own_lines, &step.own) {
                 lines.print_span(out, &guides.annotation_prefix(at, depth), own);
             }
+            if self.options.kernel && !step.calls.is_empty() {
+                self.calls(out, step, &guides.annotation_prefix(at, depth), &columns);
+            }
         }
         if let Some(lines) = own_lines {
             lines.print_services(out);
@@ -167,6 +172,10 @@ impl TreePrinter {
                 &mut all.map(|annotation| self.format_offset(annotation.time_ns, start)),
             ));
         }
+        if self.options.kernel {
+            let calls = request.steps.iter().flat_map(|step| &step.calls);
+            time = time.max(longest(&mut calls.map(|call| self.duration(call.duration_ns))));
+        }
         let mut own = longest(&mut request.steps.iter().map(|step| self.own_time(step)));
         if width < OWN_TIME_FROM {
             own = 0;
@@ -183,7 +192,11 @@ impl TreePrinter {
             let annotations = step.span.annotations.iter().filter(|_| self.options.annotations);
             let annotations =
                 annotations.map(|annotation| annotation.value.chars().take(LABEL_MAX).count() + 4);
-            2 * step.depth.min(depth_max) + label.max(annotations.max().unwrap_or(0))
+            let calls = step.calls.iter().filter(|_| self.options.kernel);
+            let calls =
+                calls.map(|call| call_text(call, LABEL_MAX, self.theme).chars().count() + 4);
+            let below = annotations.max().max(calls.max()).unwrap_or(0);
+            2 * step.depth.min(depth_max) + label.max(below)
         });
         let label = longest.max().unwrap_or(0).clamp(LABEL_MIN, label_max);
         let rest = width.saturating_sub(label + times + gap);
@@ -260,6 +273,39 @@ impl TreePrinter {
             out.push_str(
                 &self.theme.paint(Tone::Plain, &truncate_text(&text, room, self.theme.ascii)),
             );
+            end_line(out);
+        }
+    }
+
+    /// Prints the longest of a span's system calls, and a line for the others.
+    fn calls(&self, out: &mut String, step: &Step<'_>, below: &str, columns: &Columns) {
+        let dot = if self.theme.ascii { "* " } else { "· " };
+        let ShownCalls { shown, others, others_ns } = ShownCalls::new(&step.calls);
+        for call in shown {
+            let tone = if call.errno().is_some() { Tone::Alarm } else { Tone::Plain };
+            let guide = format!("{below}{dot}");
+            let room = columns.label.saturating_sub(guide.chars().count());
+            let pieces = [(Tone::Faint, guide), (tone, call_text(call, room, self.theme))];
+            self.push_fitted(out, &pieces, columns.label);
+            self.push_right(out, Tone::Plain, &self.duration(call.duration_ns), columns.time);
+            self.push_right(out, Tone::Plain, "", columns.own);
+            if columns.bar > 0 {
+                let eighths = columns.bar * 8;
+                let at = |time: u64| {
+                    bar_position(time.saturating_sub(columns.start), columns.length, eighths)
+                };
+                let (start, end) = (at(call.start_ns), at(call.end_ns()));
+                out.push_str("  ");
+                let bar = self.theme.bar_between(start.min(eighths - 1), end);
+                out.push_str(&self.theme.paint(Tone::Faint, &bar));
+            }
+            end_line(out);
+        }
+        if others > 0 {
+            let text = format!("{others} shorter calls");
+            let pieces = [(Tone::Faint, format!("{below}{dot}{text}"))];
+            self.push_fitted(out, &pieces, columns.label);
+            self.push_right(out, Tone::Faint, &self.duration(others_ns), columns.time);
             end_line(out);
         }
     }

@@ -77,7 +77,7 @@ impl Row {
             ProbeKind::SystemCall => "system calls",
             ProbeKind::Tracepoint => "tracepoints",
             ProbeKind::Process => "starts and ends of processes",
-            ProbeKind::Request => "waits and disks of requests",
+            ProbeKind::Request => "waits, disks, calls of requests",
             ProbeKind::RawTracepoint => "tracepoints, kernel's types",
             ProbeKind::KernelFunction => "kernel functions, breakpoints",
             ProbeKind::TypedFunction => "kernel functions, with types",
