@@ -96,6 +96,13 @@ const PEERS: [Peer; 20] = [
         tests: "events as USDT probes",
     },
     Peer {
+        name: "perf",
+        packages: &["linux-perf"],
+        fetch: Fetch::Nothing,
+        is_installed: || succeeds("perf", &["version"]),
+        tests: "agreement about the times in which threads wait",
+    },
+    Peer {
         name: "shells",
         packages: &["bash", "zsh", "fish"],
         fetch: Fetch::Nothing,

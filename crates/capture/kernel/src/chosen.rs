@@ -218,7 +218,7 @@ fn name_of(pid: u32) -> [u8; NAME_SIZE] {
 }
 
 /// Returns the ids of all processes.
-fn processes() -> io::Result<Vec<u32>> {
+pub(crate) fn processes() -> io::Result<Vec<u32>> {
     let names = fs::read_dir("/proc")?.filter_map(Result::ok).map(|entry| entry.file_name());
     Ok(names.filter_map(|name| name.to_str()?.parse().ok()).collect())
 }

@@ -7,6 +7,7 @@
 //! process:fork              start of a process; also process:exec and process:exit
 //! request:wait              wait of a thread of a request; also request:disk
 //! request:syscall:openat    system call of such a thread
+//! state:process             processes, files, threads, maps and disks at the start
 //! raw:sched_switch          raw tracepoint, with the kernel's own types
 //! kprobe:vfs_unlink         function of the kernel, by a breakpoint
 //! fentry:vfs_unlink         function of the kernel, with the types of its parameters
@@ -34,6 +35,7 @@ use crate::abilities;
 use crate::btf::Btf;
 use crate::call_type::REQUEST_CALL_PREFIX;
 use crate::inability::{Inability, InabilityKind};
+use crate::state::StateKind;
 use crate::tracefs::TraceFs;
 use crate::tracer::is_again;
 use crate::{process_code, request_code};
@@ -129,6 +131,10 @@ impl Listing {
                 let calls = self.tracefs()?.system_call_names()?.into_iter();
                 let calls = calls.map(|call| format!("{REQUEST_CALL_PREFIX}{call}"));
                 Ok(sorted(request_code::NAMES.map(str::to_owned).into_iter().chain(calls)))
+            }
+            ProbeKind::State => {
+                let names = StateKind::ALL.map(|kind| kind.event_name().to_owned());
+                Ok(sorted(names.into_iter()))
             }
             ProbeKind::RawTracepoint => {
                 Ok(with_prefix(&sorted(self.btf()?.raw_tracepoints().map(str::to_owned))))

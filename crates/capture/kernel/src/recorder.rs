@@ -1,5 +1,8 @@
 //! A recording of kernel events: the attached programs, and the readers of the rings.
 
+#[cfg(test)]
+mod tests;
+
 use crate::btf::Btf;
 use crate::call_type::CallType;
 use crate::cgroup_code::{self, CgroupPlaces};
@@ -17,7 +20,6 @@ use crate::process_code::{self, PROCESS_EVENTS, ProcessCode, ProcessPlaces};
 use crate::record_code;
 use crate::record_type::RecordType;
 use crate::request_code::{self, CurrentSpan, RequestEvents};
-use crate::ring_code::SHARED_RINGS;
 use crate::rings::{KernelRings, RingOptions};
 use crate::syscall_code::{self, ExitCode, SyscallPlaces};
 use crate::timer_probe::{self, TimerProbe};
@@ -142,7 +144,7 @@ impl Probes {
         }
 
         let begins = rings.begin_times();
-        let processors = rings.shape().rings - SHARED_RINGS;
+        let processors = rings.processors();
         let rings = &rings.code();
         let mut filters = Filters::new(&selection.filters, processors)?;
         let places = SyscallPlaces::of(btf)?;
@@ -276,8 +278,13 @@ impl Recorder {
         btf: &Btf,
     ) -> Result<Recorder, Error> {
         let Selection { ring_size, uuid, stream, .. } = *selection;
-        let rings =
-            KernelRings::create(&RingOptions { ring_size, subbuffer_size: None, uuid, stream })?;
+        let rings = KernelRings::create(&RingOptions {
+            ring_size,
+            subbuffer_size: None,
+            uuid,
+            stream,
+            has_own_ring: false,
+        })?;
         let mut event_types = EventTypes::default();
         let probes = Some(Probes::attach(selection, chosen, btf, &rings, &mut event_types)?);
         let reader = |ring| Reader::new(rings.shape(), ring, Clock::Monotonic);

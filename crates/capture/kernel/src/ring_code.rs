@@ -48,6 +48,8 @@ pub(crate) enum Preemption {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RingCode<'s> {
     pub(crate) shape: &'s Shape,
+    /// Number of rings that belong to a processor. The [`SHARED_RINGS`] follow them.
+    pub(crate) processors: usize,
     /// Descriptor of the block map with the rings, which are in discard mode.
     pub(crate) block: i32,
     /// Descriptor of the map by which the reader is woken.
@@ -68,7 +70,7 @@ impl RingCode<'_> {
     ) {
         let shape = self.shape;
         debug_assert!(packet::SIZE + size_max < shape.subbuffer_size);
-        let processors = shape.rings - SHARED_RINGS;
+        let processors = self.processors;
         let [shared, taken, begin, append, full, done] = [(); 6].map(|()| code.label());
         code.call(Helper::GetSmpProcessorId);
         code.jump_if_number(If::GreaterOrEqual, R0, processors as i32, shared);
@@ -104,7 +106,7 @@ impl RingCode<'_> {
         code.jump(lost);
 
         code.set(shared);
-        for ring in processors..shape.rings {
+        for ring in processors..processors + SHARED_RINGS {
             code.number(R1, ring as u64);
             code.store(Size::Bits64, RING_SLOT, R1);
             code.block(CONTROL, self.block, shape.control_of(ring));

@@ -3,11 +3,11 @@
 use crate::error::Error;
 use crate::ring_code::{RingCode, SHARED_RINGS};
 use crate::syscall_code;
-use blkkin_ring::{Cells, Mode, Shape};
+use blkkin_ring::{Cells, Clock, Mode, Shape, Writer};
 use blkkin_sys::bpf::{KernelWaker, Map};
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 /// Default size of a sub-buffer, in bytes.
 const SUBBUFFER_SIZE: usize = 256 << 10;
@@ -34,6 +34,9 @@ pub struct RingOptions {
     pub uuid: [u8; 16],
     /// Id of the stream class, for packets.
     pub stream: u32,
+    /// Set for a further ring, the last one, in which this process can record
+    /// ([`KernelRings::writer`]).
+    pub has_own_ring: bool,
 }
 
 /// Rings into which programs in the kernel record events, in memory that a reader can map.
@@ -45,6 +48,8 @@ pub struct KernelRings {
     waker: KernelWaker,
     cells: Cells,
     shape: Shape,
+    /// Number of rings that belong to a processor: the first ones.
+    processors: usize,
 }
 
 impl KernelRings {
@@ -52,12 +57,28 @@ impl KernelRings {
     /// memory now.
     pub fn create(options: &RingOptions) -> Result<KernelRings, Error> {
         let map = |name: &'static str| move |error| Error::Map(name, error);
-        let (shape, block) = create(options)?;
+        let processors = possible_processors().map_err(|error| Error::Map("rings", error))?;
+        let rings = processors + SHARED_RINGS + usize::from(options.has_own_ring);
+        let (shape, block) = create(options, rings)?;
         let cells = Cells::new(block.memory().map_err(map("rings"))?);
         cells.prepare(&shape).map_err(|error| Error::Map("rings", io::Error::other(error)))?;
         let waker = KernelWaker::new("blkkin_waker").map_err(map("waker"))?;
         let begin_times = syscall_code::begin_times()?;
-        Ok(KernelRings { block, begin_times, waker, cells, shape })
+        Ok(KernelRings { block, begin_times, waker, cells, shape, processors })
+    }
+
+    /// Returns a writer for the ring of this process, which wakes the reader by `eventfd`: only
+    /// [`Writer::record_in_last_ring`] may be used.
+    pub(crate) fn writer(&self, eventfd: RawFd) -> Result<Writer, Error> {
+        let failed = |error| Error::Map("rings", error);
+        let cells = Cells::new(self.block.memory().map_err(failed)?);
+        let writer = Writer::new(cells, Clock::Monotonic).map_err(io::Error::other);
+        Ok(writer.map_err(failed)?.with_eventfd(eventfd))
+    }
+
+    /// Returns the number of processors that the machine may have.
+    pub(crate) fn processors(&self) -> usize {
+        self.processors
     }
 
     /// Returns the descriptor of the rings' memory, which another process can map.
@@ -82,6 +103,7 @@ impl KernelRings {
     pub(crate) fn code(&self) -> RingCode<'_> {
         RingCode {
             shape: &self.shape,
+            processors: self.processors,
             block: self.block.as_fd().as_raw_fd(),
             waker: self.waker.map().as_fd().as_raw_fd(),
         }
@@ -93,12 +115,11 @@ impl KernelRings {
     }
 }
 
-/// Creates the memory of the rings for all processors that the machine may have. Without a selected
+/// Creates the memory of `rings` rings. Without a selected
 /// size, the rings are smaller on machines with many processors, and with kernels before Linux 6.0,
 /// which refuse maps of more than about 4 MiB.
-fn create(options: &RingOptions) -> Result<(Shape, Map), Error> {
+fn create(options: &RingOptions, rings: usize) -> Result<(Shape, Map), Error> {
     let failed = |error| Error::Map("rings", error);
-    let rings = possible_processors().map_err(failed)? + SHARED_RINGS;
     let block = |shape: &Shape| Map::block("blkkin_rings", shape.memory_size() + SLACK);
     if let Some(size) = options.ring_size {
         let shape = shape_of(options, rings, size.next_power_of_two())?;

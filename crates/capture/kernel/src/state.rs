@@ -1,162 +1,130 @@
-//! State of processes when they are chosen, as events: their names, parents, directories and open
-//! files. With them a reader on any machine knows which file a descriptor meant.
+//! State of the machine when a recording begins, as events: processes with their names, parents and
+//! directories, their threads, open files and mapped programs, and the disks. With them a reader on
+//! any machine knows what a process, a descriptor, an address or a device meant.
 
-use crate::call_type::PATH_SIZE_MAX;
+mod fields;
+mod read;
+mod writer;
+
+pub use writer::{StateStream, StateWriter};
+
 use crate::event_type::{Integer, event_type};
 use blkkin_control::{EventType, FieldKind};
-use blkkin_ring::packet;
-use std::fs;
-use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use fields::Fields;
 
-/// Maximum number of descriptors of one process that are recorded.
-const FILES_MAX: usize = 1 << 16;
-/// Size in bytes from which on a packet is complete.
-const PACKET_SIZE: usize = 64 << 10;
-
-/// Descriptions of the events, with ids from `first`.
-pub fn event_types(first: u16) -> [EventType; 2] {
-    let unsigned = || Integer::unsigned(4).field();
-    let text = || FieldKind::String;
-    let process =
-        [("of_pid", unsigned()), ("parent", unsigned()), ("name", text()), ("cwd", text())];
-    let file = [("of_pid", unsigned()), ("fd", Integer::signed(4).field()), ("path", text())];
-    [
-        event_type(first, "state:process".to_owned(), process),
-        event_type(first + 1, "state:file".to_owned(), file),
-    ]
+/// Kind of a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StateKind {
+    /// A process, with its parent, its name and its directory.
+    Process,
+    /// An open descriptor of a process.
+    File,
+    /// A thread of a process, with its name.
+    Thread,
+    /// A program or library in the memory of a process.
+    Map,
+    /// A disk or a partition, with its number, name and size.
+    Disk,
 }
 
-/// Writer of the state of processes, as packets of a stream of its own.
-#[derive(Debug)]
-pub struct StateWriter {
-    first: u16,
-    uuid: [u8; 16],
-    stream: u32,
-    /// Index of the stream among those of its class.
-    ring: u32,
-    number: u64,
-    /// Events of the packet that is being filled, after room for its header.
-    buffer: Vec<u8>,
-    begin: u64,
-    end: u64,
-}
+impl StateKind {
+    /// All kinds, in the order in which they are recorded.
+    pub const ALL: [StateKind; 5] =
+        [StateKind::Process, StateKind::File, StateKind::Thread, StateKind::Map, StateKind::Disk];
 
-/// Identity of the trace and the stream that state is written to.
-#[derive(Clone, Copy, Debug)]
-pub struct StateStream {
-    /// UUID of the trace.
-    pub uuid: [u8; 16],
-    /// Id of the stream class.
-    pub stream: u32,
-    /// Index of the stream, which no ring has.
-    pub ring: u32,
-    /// Id of the first event type, as for [`event_types`].
-    pub first: u16,
-}
-
-impl StateWriter {
-    /// Creates a writer.
-    pub fn new(to: StateStream) -> StateWriter {
-        let StateStream { uuid, stream, ring, first } = to;
-        let buffer = vec![0; packet::SIZE];
-        StateWriter { first, uuid, stream, ring, number: 0, buffer, begin: 0, end: 0 }
+    /// Returns the name of the events.
+    pub fn event_name(self) -> &'static str {
+        match self {
+            StateKind::Process => "state:process",
+            StateKind::File => "state:file",
+            StateKind::Thread => "state:thread",
+            StateKind::Map => "state:map",
+            StateKind::Disk => "state:disk",
+        }
     }
 
-    /// Adds the state of a process at `time`, which must not be before that of earlier events.
-    /// Passes each packet that is complete to `put`. Leaves out the parts of the state that this
-    /// process is not permitted to read.
-    pub fn add(&mut self, pid: u32, time: u64, put: &mut impl FnMut(&[u8])) {
-        let Some(process) = Process::read(pid) else { return };
-        let mut fields = Vec::new();
-        fields.extend_from_slice(&pid.to_le_bytes());
-        fields.extend_from_slice(&process.parent.to_le_bytes());
-        put_string(&mut fields, &process.name);
-        put_string(&mut fields, &process.directory);
-        self.event(0, pid, time, &fields);
-        for (fd, path) in files(pid) {
-            fields.clear();
-            fields.extend_from_slice(&pid.to_le_bytes());
-            fields.extend_from_slice(&fd.to_le_bytes());
-            put_string(&mut fields, path.as_os_str().as_bytes());
-            self.event(1, pid, time, &fields);
-            if self.buffer.len() >= PACKET_SIZE {
-                self.flush(put);
+    /// Returns the kind of the events with a name.
+    pub(crate) fn of_event(name: &str) -> Option<StateKind> {
+        StateKind::ALL.into_iter().find(|kind| kind.event_name() == name)
+    }
+
+    /// Returns the description of the events.
+    pub fn event_type(self, id: u16) -> EventType {
+        let (unsigned, long) = (|| Integer::unsigned(4).field(), || Integer::unsigned(8).field());
+        let address = || Integer::pointer().field();
+        let text = || FieldKind::String;
+        let fields = match self {
+            StateKind::Process => vec![
+                ("of_pid", unsigned()),
+                ("parent", unsigned()),
+                ("name", text()),
+                ("cwd", text()),
+            ],
+            StateKind::File => {
+                vec![("of_pid", unsigned()), ("fd", Integer::signed(4).field()), ("path", text())]
             }
-        }
-    }
-
-    fn event(&mut self, index: u16, pid: u32, time: u64, fields: &[u8]) {
-        if self.buffer.len() == packet::SIZE {
-            self.begin = time;
-        }
-        self.end = self.end.max(time);
-        self.buffer.extend_from_slice(&(self.first + index).to_le_bytes());
-        self.buffer.extend_from_slice(&time.to_le_bytes());
-        self.buffer.extend_from_slice(&pid.to_le_bytes());
-        self.buffer.extend_from_slice(&pid.to_le_bytes());
-        self.buffer.extend_from_slice(fields);
-    }
-
-    /// Passes the last packet to `put`, if it has an event.
-    pub fn flush(&mut self, put: &mut impl FnMut(&[u8])) {
-        if self.buffer.len() == packet::SIZE {
-            return;
-        }
-        let size = self.buffer.len() as u64;
-        let header = packet::Header {
-            uuid: self.uuid,
-            stream: self.stream,
-            cpu: self.ring,
-            first_time: self.begin,
-            last_time: self.end,
-            content_size: size,
-            packet_size: size,
-            number: self.number,
-            discarded: 0,
+            StateKind::Thread => {
+                vec![("of_pid", unsigned()), ("of_tid", unsigned()), ("name", text())]
+            }
+            StateKind::Map => vec![
+                ("of_pid", unsigned()),
+                ("start", address()),
+                ("end", address()),
+                ("offset", address()),
+                ("path", text()),
+            ],
+            StateKind::Disk => vec![("device", unsigned()), ("size", long()), ("name", text())],
         };
-        self.buffer[..packet::SIZE].copy_from_slice(&header.to_bytes());
-        put(&self.buffer);
-        self.buffer.truncate(packet::SIZE);
-        self.number += 1;
+        event_type(id, self.event_name().to_owned(), fields)
     }
 }
 
-fn put_string(to: &mut Vec<u8>, text: &[u8]) {
-    let size = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
-    to.extend_from_slice(&text[..size.min(PATH_SIZE_MAX - 1)]);
-    to.push(0);
+/// State as the fields of one event.
+pub(crate) struct StateEvent<'e> {
+    pub(crate) kind: StateKind,
+    /// The process; 0 for a disk.
+    pub(crate) pid: u32,
+    pub(crate) fields: &'e [u8],
 }
 
-/// Process as `/proc` shows it.
-struct Process {
-    parent: u32,
-    name: Vec<u8>,
-    directory: Vec<u8>,
-}
-
-impl Process {
-    fn read(pid: u32) -> Option<Process> {
-        let folder = PathBuf::from(format!("/proc/{pid}"));
-        let stat = fs::read(folder.join("stat")).ok()?;
-        // The name is in parentheses, and may contain any byte.
-        let begin = stat.iter().position(|byte| *byte == b'(')? + 1;
-        let end = stat.iter().rposition(|byte| *byte == b')').filter(|end| *end >= begin)?;
-        let rest = std::str::from_utf8(&stat[end + 1..]).ok()?;
-        let parent = rest.split_whitespace().nth(1)?.parse().ok()?;
-        let directory = fs::read_link(folder.join("cwd")).unwrap_or_default();
-        let directory = directory.as_os_str().as_bytes().to_vec();
-        Some(Process { parent, name: stat[begin..end].to_vec(), directory })
+/// Passes the state of a process to `take`, in the order of the kinds; of [`StateKind::Disk`] there
+/// is none. Leaves out the parts that this process is not permitted to read.
+pub(crate) fn of_process(pid: u32, kinds: &[StateKind], mut take: impl FnMut(&StateEvent<'_>)) {
+    let mut fields = Fields::default();
+    let mut take = |kind, fields: &Fields| take(&StateEvent { kind, pid, fields: fields.bytes() });
+    let has = |kind| kinds.contains(&kind);
+    if has(StateKind::Process) {
+        let Some(process) = read::process(pid) else { return };
+        fields.begin().number(pid).number(process.parent);
+        fields.text(&process.name).text(&process.directory);
+        take(StateKind::Process, &fields);
+    }
+    if has(StateKind::File) {
+        for (descriptor, path) in read::files(pid) {
+            fields.begin().number(pid).number(descriptor.cast_unsigned()).text(&path);
+            take(StateKind::File, &fields);
+        }
+    }
+    if has(StateKind::Thread) {
+        for (thread, name) in read::threads(pid) {
+            fields.begin().number(pid).number(thread).text(&name);
+            take(StateKind::Thread, &fields);
+        }
+    }
+    if has(StateKind::Map) {
+        for map in read::maps(pid) {
+            fields.begin().number(pid).long(map.start).long(map.end).long(map.offset);
+            fields.text(&map.path);
+            take(StateKind::Map, &fields);
+        }
     }
 }
 
-/// Returns the descriptors of a process and their paths.
-fn files(pid: u32) -> impl Iterator<Item = (i32, PathBuf)> {
-    let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten();
-    let files = entries.filter_map(|entry| {
-        let entry = entry.ok()?;
-        let fd = entry.file_name().to_str()?.parse().ok()?;
-        Some((fd, fs::read_link(entry.path()).ok()?))
-    });
-    files.take(FILES_MAX)
+/// Passes the disks of the machine to `take`.
+pub(crate) fn of_disks(mut take: impl FnMut(&StateEvent<'_>)) {
+    let mut fields = Fields::default();
+    for disk in read::disks() {
+        fields.begin().number(disk.device).long(disk.size).text(&disk.name);
+        take(&StateEvent { kind: StateKind::Disk, pid: 0, fields: fields.bytes() });
+    }
 }

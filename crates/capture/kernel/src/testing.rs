@@ -15,7 +15,7 @@ use crate::frame::{DURATION, PROCESS, RESULT};
 use crate::load::load;
 use crate::record_code;
 use crate::record_type::RecordType;
-use crate::ring_code::{RingCode, SHARED_RINGS};
+use crate::ring_code::RingCode;
 use crate::rings::{KernelRings, RingOptions};
 use crate::syscall_code::{self, SyscallPlaces};
 use crate::tracefs::SystemCall;
@@ -59,7 +59,8 @@ struct Rings {
 impl Rings {
     fn new(uuid: [u8; 16]) -> Result<Rings, Error> {
         let ring_size = Some(128 << 10);
-        let options = RingOptions { ring_size, subbuffer_size: None, uuid, stream: 0 };
+        let options =
+            RingOptions { ring_size, subbuffer_size: None, uuid, stream: 0, has_own_ring: false };
         let rings = KernelRings::create(&options)?;
         let reader = |ring| Reader::new(rings.shape(), ring, Clock::Monotonic);
         let readers = (0..rings.shape().rings).map(reader).collect();
@@ -84,7 +85,7 @@ impl EventProbe {
 
     fn new(kind: Kind, uuid: [u8; 16]) -> Result<EventProbe, Error> {
         let rings = Rings::new(uuid)?;
-        let scratch = FilterScratch::new(rings.rings.shape().rings - SHARED_RINGS)?;
+        let scratch = FilterScratch::new(rings.rings.processors())?;
         let code = rings.rings.code();
         let (event_type, program) = match &kind {
             Kind::Record(record) => {

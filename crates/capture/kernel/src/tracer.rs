@@ -3,13 +3,15 @@
 //! tracer makes the rings of a channel in the memory of an eBPF map, and the agent reads them.
 //!
 //! `machine` has the kernel's events, `plan` selects probes by the rules, `channel` attaches them,
-//! `catalog` describes the events, and `connection` speaks to the agent.
+//! `state` records what the machine was like before, `catalog` describes the events, and
+//! `connection` speaks to the agent.
 
 mod catalog;
 mod channel;
 mod connection;
 mod machine;
 mod plan;
+mod state;
 
 pub(crate) use plan::is_again;
 

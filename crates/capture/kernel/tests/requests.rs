@@ -10,16 +10,17 @@ use blkkin_control::current_span::{SPAN, SlotOffset};
 use blkkin_kernel::{
     Btf, ChosenProcesses, Error, Recorder, RequestEvents, Selection, SpanSlots, TraceFs,
 };
-use blkkin_sys::testing::skip;
+use blkkin_sys::testing::{Scratch, is_installed, skip};
 use blkkin_sys::thread_slot;
 use events::{Event, drain};
 use permission::attached;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Barrier, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -166,8 +167,8 @@ fn waits_have_the_reason_for_which_a_thread_waits() {
     assert!(spans.iter().all(|span| (1..=5).contains(span)), "{spans:?}");
 }
 
-/// System calls have the ids of the span, their arguments, result and duration. Calls of others, and
-/// calls that are not selected, are not recorded.
+/// System calls have the ids of the span, their arguments, result and duration. Calls of others,
+/// and calls that are not selected, are not recorded.
 #[test]
 fn system_calls_belong_to_the_span_that_made_them() {
     const SENT: usize = 32 << 20;
@@ -258,6 +259,121 @@ fn preempted_threads_wait_for_a_processor() {
     // Twice as many threads as processors: half of their time.
     let expected = (processors * 10 * WAIT.as_nanos() as u64) as i64;
     assert!(all > expected / 2, "{all} of {expected}");
+}
+
+/// Time that a thread was off its processor, and the moment until which it was, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct Absence {
+    end: u64,
+    duration: u64,
+}
+
+/// Returns the absences of a thread in a recording of `perf sched`, as text. `perf` does not record
+/// each switch from an idle processor to the thread; absences that end so are left out.
+fn absences_by_perf(script: &str, thread: u32) -> Vec<Absence> {
+    let (leaves, begins) = (format!("prev_pid={thread} "), format!("next_pid={thread} "));
+    let mut absences = Vec::new();
+    let mut left = None;
+    for line in script.lines().filter(|line| line.contains("sched:sched_switch:")) {
+        let time = line.split_whitespace().find_map(|word| {
+            let (seconds, fraction) = word.strip_suffix(':')?.split_once('.')?;
+            Some(seconds.parse::<u64>().ok()? * 1_000_000_000 + fraction.parse::<u64>().ok()?)
+        });
+        let time = time.unwrap_or_else(|| panic!("{line}"));
+        if line.contains(&begins)
+            && let Some(left) = left.take()
+        {
+            absences.push(Absence { end: time, duration: time - left });
+        }
+        if line.contains(&leaves) {
+            left = Some(time);
+        }
+    }
+    absences
+}
+
+/// `perf sched` and the events give the same times for threads that sleep, wait for each other and
+/// compete for processors.
+#[test]
+fn waits_are_those_that_perf_sched_sees() {
+    const TEST: &str = "waits_are_those_that_perf_sched_sees";
+    const ROUNDS: u64 = 20;
+    if !is_installed("perf") {
+        return skip(TEST, "perf is not installed");
+    }
+    let folder = Scratch::new("perf-sched");
+    let recording = folder.0.join("perf.data");
+    let mut perf = Command::new("perf");
+    perf.args(["sched", "record", "-k", "CLOCK_MONOTONIC", "-o"]).arg(&recording);
+    // The command ends when its input does, and tells when it has begun.
+    perf.args(["--", "sh", "-c", "echo begun; cat"]);
+    perf.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mutex = Mutex::new(());
+    let threads = Mutex::new(Vec::new());
+    let mut has_begun = false;
+    let events = record(TEST, || {
+        let mut perf = perf.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(perf.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        has_begun = line == "begun\n";
+        thread::scope(|scope| {
+            for span in 1..=4 {
+                let (mutex, threads) = (&mutex, &threads);
+                scope.spawn(move || {
+                    let thread = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
+                    threads.lock().unwrap().push((span, thread));
+                    in_span(span, || {
+                        for round in 0..ROUNDS {
+                            thread::sleep(Duration::from_millis(1 + span * round % 3));
+                            let _held = mutex.lock();
+                            let end = Instant::now() + Duration::from_millis(2);
+                            while Instant::now() < end {
+                                std::hint::spin_loop();
+                            }
+                        }
+                    });
+                });
+            }
+        });
+        drop(perf.stdin.take());
+        assert!(perf.wait().unwrap().success() || !has_begun);
+    });
+    let Some(events) = events else { return };
+    if !has_begun {
+        return skip(TEST, "perf cannot record");
+    }
+    let script = Command::new("perf").args(["script", "--ns", "-i"]).arg(&recording).output();
+    let script = script.unwrap();
+    assert!(script.status.success(), "{script:?}");
+    let script = String::from_utf8_lossy(&script.stdout);
+    let (mut compared, mut differing) = (0, Vec::new());
+    for (span, thread) in threads.into_inner().unwrap() {
+        let own: Vec<Absence> = waits(&events, span)
+            .into_iter()
+            .map(|(_, event)| {
+                let duration = (event.number("blocked") + event.number("runnable")) as u64;
+                Absence { end: event.time, duration }
+            })
+            .collect();
+        let (first, last) = (own[0].end, own[own.len() - 1].end);
+        // Before and after, the thread did not show the span.
+        let by_perf = absences_by_perf(&script, thread);
+        let by_perf = by_perf.into_iter().filter(|one| one.end > first && one.end <= last);
+        for absence in by_perf {
+            // Both see the moment of the switch, the one a little later than the other.
+            let is_same = |own: &&Absence| {
+                own.end.abs_diff(absence.end) < 100_000
+                    && own.duration.abs_diff(absence.duration) < 100_000
+            };
+            compared += 1;
+            if !own.iter().any(|own| is_same(&own)) {
+                differing.push(absence);
+            }
+        }
+    }
+    assert!(compared as u64 >= 2 * ROUNDS, "{compared}");
+    // The hypervisor may take the processor from the machine between the two.
+    assert!(differing.len() * 20 <= compared, "{} of {compared}: {differing:?}", differing.len());
 }
 
 /// Reads a new file in a folder directly, in the span 9, 8 times. Returns what was recorded; `None`

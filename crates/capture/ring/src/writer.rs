@@ -243,6 +243,17 @@ impl Writer {
         }
     }
 
+    /// Records an event in the last ring, with its lock, even if other writers of the other rings
+    /// follow other rules. Wakes the reader if it sleeps. If `may_wait` is true, an event that
+    /// finds the ring full is not counted as lost.
+    #[cfg(not(loom))]
+    pub fn record_in_last_ring(&self, event: &mut Event<'_>, may_wait: bool) -> Outcome {
+        let last = self.shape.rings - 1;
+        let outcome = self.record_with_lock(event, last..self.shape.rings, may_wait);
+        self.wake_reader();
+        outcome
+    }
+
     /// Records an event without waking a sleeping reader; a dozing reader is woken if the ring
     /// fills up. If `may_wait` is true, an event that finds the ring full is not counted as lost.
     fn record_without_wake(&self, event: &mut Event<'_>, may_wait: bool) -> Outcome {

@@ -328,8 +328,8 @@ struct ActivityBuilder<'r> {
 }
 
 impl<'r> ActivityBuilder<'r> {
-    /// Builds the report. Returns `Err(Some(reason))` for a malformed event, and `Err(None)` for a disk
-    /// request of no span.
+    /// Builds the report. Returns `Err(Some(reason))` for a malformed event, and `Err(None)` for a
+    /// disk request of no span.
     fn build(&self, shape: ActivityShape) -> Result<SpanReport<'r>, Option<Reason>> {
         use activity_fields as slot;
         let ActivityBuilder { fields, time, scale, source, call } = *self;

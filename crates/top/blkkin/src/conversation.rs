@@ -18,7 +18,7 @@ use std::time::Duration;
 const NAMES_SHOWN_MAX: usize = 20;
 
 /// Options of the commands that talk to the node's agent.
-#[derive(clap::Args, Debug)]
+#[derive(clap::Args, Clone, Debug)]
 pub(crate) struct AgentArgs {
     /// Print one JSON object
     #[arg(long, help_heading = "Output")]

@@ -188,6 +188,52 @@ fn waits_belong_to_the_span_that_waits() {
     assert_eq!(count, waits.len());
 }
 
+/// Processes, files, threads, programs and disks are known to the reader, although they are older
+/// than the session; of other processes than the named ones, nothing is.
+#[test]
+fn the_state_at_the_start_is_recorded() {
+    let node = Node::new();
+    let path = node.directory.path().join("open file");
+    let file = fs::File::create(&path).unwrap();
+    let pid = std::process::id().to_string();
+    let rules: [&[&str]; 2] =
+        [&["--kernel", "process:exit", "--pid", &pid], &["--kernel", "state:disk"]];
+    let Some(_agent) = start("state", &node, &rules) else { return };
+    node.end_session();
+    let of = |name: &str, field: &str| -> Vec<Value> {
+        let events = events(&node.output(), name);
+        assert!(events.iter().all(|event| event["fields"]["of_pid"] == std::process::id()));
+        events.iter().map(|event| event["fields"][field].clone()).collect()
+    };
+    assert_eq!(of("state:process", "parent"), [std::os::unix::process::parent_id()]);
+    let paths = of("state:file", "path");
+    let place = paths.iter().position(|found| *found == path.to_str().unwrap()).unwrap();
+    assert_eq!(of("state:file", "fd")[place], std::os::fd::AsRawFd::as_raw_fd(&file));
+    // The kernel has 15 bytes for a name.
+    let thread: String = std::thread::current().name().unwrap().chars().take(15).collect();
+    assert!(of("state:thread", "name").contains(&thread.into()));
+    let program = std::env::current_exe().unwrap();
+    assert!(of("state:map", "path").contains(&program.to_str().unwrap().into()));
+    let disks = events(&node.output(), "state:disk");
+    let expected = fs::read_dir("/sys/class/block").unwrap().count();
+    assert_eq!(disks.len(), expected);
+    if is_installed("babeltrace2") {
+        let peer = run(Command::new("babeltrace2").arg(node.output()));
+        assert!(peer.status.success(), "{}", text(&peer.stderr));
+        let lines = text(&peer.stdout);
+        assert_eq!(lines.lines().filter(|line| line.contains("state:file")).count(), paths.len());
+    }
+}
+
+#[test]
+fn the_state_can_be_left_out() {
+    let node = Node::new();
+    let rules: [&[&str]; 1] = [&["--kernel", "process:exit", "--no-state"]];
+    let Some(_agent) = start("no_state", &node, &rules) else { return };
+    node.end_session();
+    assert_eq!(events(&node.output(), "state:process").len(), 0);
+}
+
 #[test]
 fn rules_change_while_the_kernel_is_recorded() {
     let node = Node::new();

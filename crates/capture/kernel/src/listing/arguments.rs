@@ -7,6 +7,7 @@ use crate::btf::Parameter;
 use crate::call_type::REQUEST_CALL_PREFIX;
 use crate::event_format::{FieldKind, FormatField};
 use crate::inability::Inability;
+use crate::state::StateKind;
 use crate::{process_code, request_code};
 use blkkin_control::{EventType, FieldKind as EventField, Width};
 
@@ -30,6 +31,9 @@ impl Listing {
                 }
                 None => Ok(of_event(request_code::event_types(&[]), &probe.name)),
             },
+            ProbeKind::State => {
+                Ok(of_event(StateKind::ALL.map(|kind| kind.event_type(0)), &probe.name))
+            }
             ProbeKind::RawTracepoint => {
                 let parameters = self.btf()?.tracepoint_parameters(rest);
                 let parameters = parameters?;

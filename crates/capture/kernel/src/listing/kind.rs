@@ -11,6 +11,8 @@ pub enum ProbeKind {
     Process,
     /// Work of the kernel for a request: a wait of a thread, or a disk request.
     Request,
+    /// State of the machine when a recording begins.
+    State,
     /// Raw tracepoint, with arguments of the kernel's types.
     RawTracepoint,
     /// Function of the kernel, by a breakpoint.
@@ -27,11 +29,12 @@ pub enum ProbeKind {
 
 impl ProbeKind {
     /// All kinds, in the order of lists.
-    pub const ALL: [ProbeKind; 10] = [
+    pub const ALL: [ProbeKind; 11] = [
         ProbeKind::SystemCall,
         ProbeKind::Tracepoint,
         ProbeKind::Process,
         ProbeKind::Request,
+        ProbeKind::State,
         ProbeKind::RawTracepoint,
         ProbeKind::KernelFunction,
         ProbeKind::TypedFunction,
@@ -47,6 +50,7 @@ impl ProbeKind {
             ProbeKind::Tracepoint => "tracepoint",
             ProbeKind::Process => "process",
             ProbeKind::Request => "request",
+            ProbeKind::State => "state",
             ProbeKind::RawTracepoint => "raw",
             ProbeKind::KernelFunction => "kprobe",
             ProbeKind::TypedFunction => "fentry",
@@ -69,6 +73,7 @@ impl ProbeKind {
             ProbeKind::Tracepoint => "block:block_rq_issue",
             ProbeKind::Process => "process:exec",
             ProbeKind::Request => "request:wait",
+            ProbeKind::State => "state:process",
             ProbeKind::RawTracepoint => "raw:sched_switch",
             ProbeKind::KernelFunction => "kprobe:vfs_unlink",
             ProbeKind::TypedFunction => "fentry:vfs_unlink",

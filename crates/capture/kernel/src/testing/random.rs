@@ -283,12 +283,14 @@ impl RandomFilters {
     }
 
     fn field(&self, random: &mut Random) -> String {
+        let (texts, arrays) = (!self.texts.is_empty(), !self.arrays.is_empty());
         match random.below(12) {
             0 => random.one_of(&PSEUDO_FIELDS).to_owned(),
             1 => "nothing".to_owned(),
-            2 => random.one_of(&self.texts),
-            3 => random.one_of(&self.arrays),
-            4 | 5 => format!("{}[{}]", random.one_of(&self.arrays), random.below(6_u64)),
+            2 if texts => random.one_of(&self.texts),
+            3 if arrays => random.one_of(&self.arrays),
+            4 | 5 if arrays => format!("{}[{}]", random.one_of(&self.arrays), random.below(6_u64)),
+            _ if self.integers.is_empty() => PSEUDO_FIELDS[0].to_owned(),
             _ => random.one_of(&self.integers),
         }
     }
@@ -299,6 +301,7 @@ impl RandomFilters {
             0 => random.one_of(&["name", "$event.severity", "$event.name"]).to_owned(),
             1 => self.field(random),
             2 => literal(random),
+            _ if self.texts.is_empty() => "$event.name".to_owned(),
             _ => random.one_of(&self.texts),
         }
     }

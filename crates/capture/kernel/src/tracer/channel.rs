@@ -2,11 +2,13 @@
 
 use super::machine::{Machine, Selected};
 use super::plan::{Group, Plan};
+use super::state;
 use crate::chosen::{ChosenProcesses, kernel_name};
 use crate::error::Error;
 use crate::event_type::EventTypes;
 use crate::recorder::Probes;
 use crate::rings::{KernelRings, RingOptions};
+use crate::state::StateKind;
 use blkkin_control::rules::Pattern;
 use blkkin_control::{KernelRule, Processes};
 use blkkin_ring::Shape;
@@ -34,8 +36,11 @@ pub(super) struct Channel {
 #[derive(Debug)]
 struct Attached {
     group: Group,
-    _chosen: ChosenProcesses,
-    probes: Probes,
+    chosen: ChosenProcesses,
+    /// `None` if only state is recorded.
+    probes: Option<Probes>,
+    /// Kinds of state that are still to be recorded, with the ids of their events.
+    states: Vec<(StateKind, u16)>,
 }
 
 impl Channel {
@@ -47,6 +52,7 @@ impl Channel {
             subbuffer_size: Some(shape.subbuffer_size),
             uuid,
             stream,
+            has_own_ring: true,
         })?;
         let (pending, attached) = (Vec::new(), Vec::new());
         Ok(Channel { number, rings, uuid, stream, eventfd, pending, attached })
@@ -93,7 +99,7 @@ impl Channel {
             unmatched.map(|text| format!("`{text}`: this kernel has no such event")).collect();
         let mut wanted = plan.groups;
         let detached = self.attached.extract_if(.., |one| !keep(&mut wanted, &one.group));
-        let missed: u64 = detached.map(|attached| attached.probes.missed()).sum();
+        let missed: u64 = detached.filter_map(|one| one.probes).map(|one| one.missed()).sum();
         if missed > 0 {
             unavailable.push(format!(
                 "{missed} events: the kernel did not run their probes inside of other probes"
@@ -118,6 +124,17 @@ impl Channel {
         unavailable
     }
 
+    /// Records the state of the machine for rules that have come into force since the last call.
+    /// The agent must know the events' types.
+    pub(super) fn record_state(&mut self) -> Result<(), Error> {
+        let is_due = |attached: &&mut Attached| !attached.states.is_empty();
+        for attached in self.attached.iter_mut().filter(is_due) {
+            let states = std::mem::take(&mut attached.states);
+            state::record(&self.rings, self.eventfd.as_fd(), &attached.chosen, &states)?;
+        }
+        Ok(())
+    }
+
     /// Attaches the probes of a group. Adds the reasons why some of them cannot be attached.
     fn attach(
         &mut self,
@@ -127,15 +144,18 @@ impl Channel {
         group: &Group,
         unavailable: &mut Vec<String>,
     ) -> Result<(), Error> {
-        let Selected { selection, unavailable: mut missing } =
+        let Selected { selection, states, unavailable: mut missing } =
             machine.select(group, self.uuid, self.stream);
         if missing.len() == group.names.len() {
             unavailable.append(&mut missing);
             return Ok(());
         }
         let (chosen, unchosen) = choose(&group.processes, ignored)?;
-        let probes = Probes::attach(&selection, &chosen, &machine.btf, &self.rings, types)?;
-        self.attached.push(Attached { group: group.clone(), _chosen: chosen, probes });
+        let attach = || Probes::attach(&selection, &chosen, &machine.btf, &self.rings, types);
+        let probes = (states.len() < group.names.len()).then(attach).transpose()?;
+        let states = states.into_iter().map(|kind| Ok((kind, types.add(kind.event_type(0))?)));
+        let states = states.collect::<Result<_, Error>>()?;
+        self.attached.push(Attached { group: group.clone(), chosen, probes, states });
         unavailable.append(&mut missing);
         unavailable.extend(unchosen);
         Ok(())

@@ -180,7 +180,9 @@ impl Connection {
         };
         let unavailable = channel.apply(machine, &mut self.types, &self.ignored);
         self.catalog.describe(self.types.all());
-        unavailable.into_iter().try_for_each(|reason| self.report(number, reason))
+        let recorded = channel.record_state();
+        let failed = recorded.err().map(|error| format!("the state of processes: {error}"));
+        unavailable.into_iter().chain(failed).try_for_each(|reason| self.report(number, reason))
     }
 
     /// Sets or removes the place of the current spans of a process.

@@ -9,6 +9,7 @@ use crate::probe::{KernelHook, Probe, ProbeError};
 use crate::recorder::{Selection, TracepointProbe};
 use crate::request_code::{self, RequestEvents, WAIT};
 use crate::span_slots::SpanSlots;
+use crate::state::StateKind;
 use crate::timer_probe::TimerProbe;
 use crate::tracefs::{SystemCall, TraceFs};
 use crate::user_probe::UserProbe;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 
 /// Names of the moments in the life of processes.
 const PROCESS_NAMES: [&str; 3] = ["process:fork", "process:exec", "process:exit"];
+const NO_FILTER: &str = "events of this kind cannot have a filter";
 /// The processes of each group are chosen.
 const SCOPE: ProcessScope = ProcessScope::Chosen;
 
@@ -36,6 +38,8 @@ pub(super) struct Machine {
 #[derive(Debug)]
 pub(super) struct Selected {
     pub(super) selection: Selection,
+    /// Kinds of state to record.
+    pub(super) states: Vec<StateKind>,
     pub(super) unavailable: Vec<String>,
 }
 
@@ -49,7 +53,9 @@ impl Machine {
         let of_calls =
             |prefix: &'static str| calls.iter().map(move |call| format!("{prefix}{}", call.name));
         let events = of_calls(CALL_PREFIX).chain(of_calls(REQUEST_CALL_PREFIX));
-        let own = PROCESS_NAMES.into_iter().chain(request_code::NAMES).map(str::to_owned);
+        let states = StateKind::ALL.map(StateKind::event_name);
+        let own = PROCESS_NAMES.into_iter().chain(request_code::NAMES).chain(states);
+        let own = own.map(str::to_owned);
         let events = events.chain(own).chain(tracepoints).collect();
         let (btf, slots) = (Btf::of_kernel()?, Arc::new(SpanSlots::new()?));
         Ok(Machine { tracefs, btf, calls: calls.into(), slots, events })
@@ -64,7 +70,15 @@ impl Machine {
             unavailable.push(format!("the filter: {error}"));
             None
         });
+        let mut states = Vec::new();
         for name in &group.names {
+            if let Some(kind) = StateKind::of_event(name) {
+                match filter {
+                    None => states.push(kind),
+                    Some(_) => unavailable.push(format!("`{name}`: {NO_FILTER}")),
+                }
+                continue;
+            }
             let functions = selection.functions.len();
             if let Err(reason) = self.add(name, filter.is_some(), &mut selection) {
                 unavailable.push(format!("`{name}`: {reason}"));
@@ -79,11 +93,11 @@ impl Machine {
             }
             selection.filters.extend(events.into_iter().map(|event| (event, filter.clone())));
         }
-        Selected { selection, unavailable }
+        states.sort_unstable();
+        Selected { selection, states, unavailable }
     }
 
     fn add(&self, name: &str, has_filter: bool, to: &mut Selection) -> Result<(), String> {
-        const NO_FILTER: &str = "events of this kind cannot have a filter";
         if let Some(moment) = PROCESS_NAMES.iter().position(|one| *one == name) {
             if has_filter {
                 return Err(NO_FILTER.to_owned());

@@ -7,7 +7,7 @@ mod processes;
 use super::completions;
 use super::session::SessionArg;
 use crate::conversation::AgentArgs;
-use crate::exit::{Error, Exit};
+use crate::exit::{Error, Exit, note};
 use crate::output::ColorChoice;
 use crate::values;
 use blkkin_control::{Events, Level, Levels, Request, Selection};
@@ -59,6 +59,10 @@ enum Command {
 struct Enable {
     #[command(flatten)]
     events: EventArgs,
+
+    /// Do not record the processes, files and disks that there are when the session starts
+    #[arg(long, help_heading = "Kernel")]
+    no_state: bool,
 }
 
 /// Stop recording events
@@ -173,12 +177,13 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         Command::Enable(args) => {
             let requests =
                 Requests { programs: Request::EnableEvents, kernel: Request::EnableKernelEvents };
-            change(args.events, "event enable", "enabled", &requests)
+            enable(args, &requests)
         }
         Command::Disable(args) => {
             let requests =
                 Requests { programs: Request::DisableEvents, kernel: Request::DisableKernelEvents };
-            change(args.events, "event disable", "disabled", &requests)
+            change(args.events, "event disable", "disabled", &requests)?;
+            Ok(Exit::Ok)
         }
         Command::List(args) => list::run(args),
     }
@@ -201,13 +206,44 @@ struct Requests {
     kernel: fn(Events) -> Request,
 }
 
-/// Changes the rules of a channel.
+/// Names of the events that tell what there was when the session started.
+const STATE: &str = "state:*";
+
+/// Enables events; those of the kernel with the state of the same processes.
+fn enable(args: Enable, requests: &Requests) -> Result<Exit, Error> {
+    let Enable { events, no_state } = args;
+    let has_kernel = events.kernel || !events.probe.is_empty();
+    let needs_state = has_kernel && !no_state && !events.all;
+    let state = Selection {
+        names: vec![STATE.to_owned()],
+        processes: events.processes.processes()?,
+        ..Selection::default()
+    };
+    let (agent, channel) = (events.agent.clone(), events.channel.clone());
+    let session = change(events, "event enable", "enabled", requests)?;
+    if needs_state {
+        let enabled = agent.request_for_session(Some(&session), |session| {
+            (requests.kernel)(Events {
+                session,
+                channel: channel.clone(),
+                selection: state.clone(),
+            })
+        });
+        // The user may be permitted to record some events only.
+        if let Err(error) = enabled {
+            note(&format!("the state of processes is not recorded: {}", error.message()));
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+/// Changes the rules of a channel; returns the name of the session.
 fn change(
     mut args: EventArgs,
     action: &str,
     participle: &str,
     requests: &Requests,
-) -> Result<Exit, Error> {
+) -> Result<String, Error> {
     let is_kernel = args.kernel || !args.probe.is_empty();
     let request = if is_kernel { requests.kernel } else { requests.programs };
     args.patterns.append(&mut args.probe);
@@ -246,5 +282,5 @@ fn change(
     );
     let more = [("channel", channel.into()), ("names", selection.names.into())];
     args.agent.report(&done, action, words, &more)?;
-    Ok(Exit::Ok)
+    Ok(done.session)
 }

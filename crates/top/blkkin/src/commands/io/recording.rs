@@ -8,7 +8,7 @@ use super::sink::{Sink, memory_error};
 use crate::exit::Error;
 use blkkin_agent::KernelTrace;
 use blkkin_control::EventType;
-use blkkin_kernel::state::{self, StateStream, StateWriter};
+use blkkin_kernel::state::{StateStream, StateWriter};
 use blkkin_kernel::{
     Btf, ChosenProcesses, Recorder, Selection, SystemCall, TraceFs, TraceFsError, UringTracepoints,
 };
@@ -78,7 +78,8 @@ impl Recording {
         let recorder = Recorder::attach(&selection, &chosen, &btf).map_err(attach_error)?;
         let first = recorder.event_types().len() as u16;
         let mut events: Vec<EventType> = recorder.event_types().to_vec();
-        events.extend(state::event_types(first));
+        let ids = [first, first + 1];
+        events.extend(StateWriter::event_types(ids));
         let trace = KernelTrace::of_this_machine(selection.uuid, &events);
         let origin_ns = trace.origin_ns;
         let metadata = trace
@@ -87,7 +88,7 @@ impl Recording {
         let sink = Sink::create(plan, &metadata, recorder.rings_size())?;
         let sources = sink.sources();
         let ring = recorder.ring_count() as u32;
-        let stream = StateStream { uuid: selection.uuid, stream: selection.stream, ring, first };
+        let stream = StateStream { uuid: selection.uuid, stream: selection.stream, ring, ids };
         let (waker, woken) = UnixStream::pair().map_err(memory_error)?;
         for end in [&waker, &woken] {
             end.set_nonblocking(true).map_err(memory_error)?;

@@ -78,6 +78,7 @@ impl Row {
             ProbeKind::Tracepoint => "tracepoints",
             ProbeKind::Process => "starts and ends of processes",
             ProbeKind::Request => "waits, disks, calls of requests",
+            ProbeKind::State => "processes, files, maps, disks",
             ProbeKind::RawTracepoint => "tracepoints, kernel's types",
             ProbeKind::KernelFunction => "kernel functions, breakpoints",
             ProbeKind::TypedFunction => "kernel functions, with types",

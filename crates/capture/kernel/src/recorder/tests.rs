@@ -1,0 +1,142 @@
+//! The kernel accepts the programs for random selections of this machine's events with random
+//! filters, or this crate refuses the filter.
+
+use super::{Recorder, Selection, TracepointProbe};
+use crate::btf::Btf;
+use crate::chosen::ChosenProcesses;
+use crate::error::Error;
+use crate::function_point::{FunctionPoint, FunctionProbe, ProcessScope};
+use crate::request_code::RequestEvents;
+use crate::span_slots::SpanSlots;
+use crate::testing::RandomFilters;
+use crate::tracefs::{EventName, SystemCall, TraceFs};
+use blkkin_filter::Filter;
+use blkkin_sys::testing::{Random, skip};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const SCOPE: ProcessScope = ProcessScope::Chosen;
+
+/// Events of this machine, and the types of its kernel.
+struct Machine {
+    tracefs: TraceFs,
+    btf: Btf,
+    calls: Arc<[SystemCall]>,
+    tracepoints: Vec<EventName>,
+    raw: Vec<String>,
+    slots: Arc<SpanSlots>,
+    chosen: ChosenProcesses,
+}
+
+impl Machine {
+    fn read() -> Result<Machine, Error> {
+        let tracefs = TraceFs::open()?;
+        let btf = Btf::of_kernel()?;
+        Ok(Machine {
+            calls: tracefs.system_calls()?.into(),
+            tracepoints: tracefs.events()?,
+            raw: btf.raw_tracepoints().map(str::to_owned).collect(),
+            slots: Arc::new(SpanSlots::new()?),
+            // No process is chosen: the programs run, but record nothing.
+            chosen: ChosenProcesses::new()?,
+            tracefs,
+            btf,
+        })
+    }
+
+    fn attach(&self, selection: &Selection) -> Result<Recorder, Error> {
+        Recorder::attach(selection, &self.chosen, &self.btf)
+    }
+
+    /// Returns a few random events of each kind.
+    fn select(&self, random: &mut Random) -> Selection {
+        let calls = |random: &mut Random, count: usize| -> Vec<SystemCall> {
+            (0..random.below(count)).map(|_| random.one_of(&self.calls)).collect()
+        };
+        let tracepoints = (0..random.below(4)).filter_map(|_| {
+            let EventName { subsystem, event, .. } = random.one_of(&self.tracepoints);
+            let format = self.tracefs.format(&subsystem, &event).ok()?;
+            Some(TracepointProbe { subsystem, format, scope: SCOPE })
+        });
+        let tracepoints = tracepoints.collect();
+        let functions = (0..random.below(3)).map(|_| {
+            let point = FunctionPoint::RawTracepoint(random.one_of(&self.raw));
+            FunctionProbe { point, scope: SCOPE }
+        });
+        let functions = functions.collect();
+        let requests = random.chance(30).then(|| RequestEvents {
+            slots: Arc::clone(&self.slots),
+            waits: random.chance(50),
+            disk: random.chance(50),
+            calls: Arc::clone(&self.calls),
+            recorded_calls: calls(random, 80),
+        });
+        Selection {
+            calls: calls(random, 80),
+            tracepoints,
+            functions,
+            requests,
+            process_events: [random.chance(50); 3],
+            ring_size: Some(128 << 10),
+            ..Selection::default()
+        }
+    }
+}
+
+#[test]
+fn the_kernel_accepts_random_selections_and_filters() {
+    const ROUNDS: usize = 60;
+    let machine = match Machine::read() {
+        Ok(machine) => machine,
+        Err(error) => {
+            skip("the_kernel_accepts_random_selections_and_filters", &error.to_string());
+            return;
+        }
+    };
+    let seed = std::env::var("BLKKIN_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(21);
+    let mut random = Random::new(seed);
+    let begin = Instant::now();
+    let (mut accepted, mut filtered, mut refused) = (0, 0, 0);
+    for round in 0..ROUNDS {
+        if begin.elapsed() > Duration::from_secs(40) {
+            break;
+        }
+        let mut selection = machine.select(&mut random);
+        let recorder = match machine.attach(&selection) {
+            Ok(recorder) => recorder,
+            // Some raw tracepoints and functions have arguments that no probe can have.
+            Err(Error::Probe { .. } | Error::TooLong(_)) => continue,
+            Err(error) if round == 0 && error.is_permission() => {
+                skip("the_kernel_accepts_random_selections_and_filters", &error.to_string());
+                return;
+            }
+            Err(error) => panic!("seed {seed}, round {round}: {error}\n{selection:#?}"),
+        };
+        accepted += 1;
+        let types = recorder.event_types().to_vec();
+        drop(recorder);
+        // Filters one by one, so that a refused one does not hide the others.
+        for _ in 0..6 {
+            let event_type = match types.get(random.below(types.len().max(1))) {
+                Some(event_type) if !is_unfiltered(&event_type.name) => event_type,
+                _ => continue,
+            };
+            let text = RandomFilters::new(event_type).text(&mut random);
+            let Ok(filter) = Filter::parse(&text) else { continue };
+            selection.filters = BTreeMap::from([(event_type.name.clone(), filter)]);
+            match machine.attach(&selection) {
+                Ok(_) => filtered += 1,
+                Err(Error::Filter { .. }) => refused += 1,
+                Err(error) => panic!("seed {seed}: {} with {text}: {error}", event_type.name),
+            }
+        }
+    }
+    println!("{accepted} selections, {filtered} filters accepted, {refused} filters refused");
+    assert!(accepted > 5 && filtered > 5, "{accepted} {filtered}");
+}
+
+/// Returns true for events that have no filters.
+fn is_unfiltered(name: &str) -> bool {
+    name.starts_with("process:") || ["request:wait", "request:disk"].contains(&name)
+}

@@ -1,0 +1,61 @@
+//! Recording of the state of the machine, into the tracer's own ring of a channel.
+
+use crate::chosen::{ChosenProcesses, processes};
+use crate::error::Error;
+use crate::rings::KernelRings;
+use crate::state::{StateEvent, StateKind, of_disks, of_process};
+use blkkin_ring::{Encoder, Outcome, Writer, with_long_event};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Maximum time to wait for the agent while the ring is full, for all events together. After it,
+/// events that find the ring full are lost, and counted.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Time between two attempts to record in a full ring.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Records kinds of state, in ascending order and with the ids of their events, for the chosen
+/// processes. `eventfd` wakes the agent.
+pub(super) fn record(
+    rings: &KernelRings,
+    eventfd: BorrowedFd<'_>,
+    chosen: &ChosenProcesses,
+    states: &[(StateKind, u16)],
+) -> Result<(), Error> {
+    let writer = rings.writer(eventfd.as_raw_fd())?;
+    let deadline = Instant::now() + PATIENCE;
+    let kinds: Vec<StateKind> = states.iter().map(|(kind, _)| *kind).collect();
+    let mut put = |event: &StateEvent<'_>| {
+        let id = states.iter().find(|(kind, _)| *kind == event.kind).map_or(0, |(_, id)| *id);
+        put(&writer, id, event, deadline);
+    };
+    let pids = processes().map_err(|error| Error::Map("chosen", error))?;
+    for pid in pids.into_iter().filter(|pid| chosen.has(*pid)) {
+        of_process(pid, &kinds, &mut put);
+    }
+    if kinds.contains(&StateKind::Disk) {
+        of_disks(&mut put);
+    }
+    Ok(())
+}
+
+/// Records an event, and waits while the ring is full.
+fn put(writer: &Writer, id: u16, state: &StateEvent<'_>, deadline: Instant) {
+    let encode = |encoder: &mut Encoder<'_>| {
+        // The context of the kernel's events: process and thread.
+        encoder.put(state.pid.to_le_bytes());
+        encoder.put(state.pid.to_le_bytes());
+        encoder.put_bytes(state.fields);
+    };
+    with_long_event(id, writer.event_size_max(), &encode, |encoder, _| {
+        loop {
+            let may_wait = Instant::now() < deadline;
+            let outcome = writer.record_in_last_ring(&mut encoder.event(), may_wait);
+            if outcome != Outcome::Full || !may_wait {
+                break;
+            }
+            thread::sleep(PAUSE);
+        }
+    });
+}
