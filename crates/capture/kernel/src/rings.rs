@@ -34,8 +34,7 @@ pub struct RingOptions {
     pub uuid: [u8; 16],
     /// Id of the stream class, for packets.
     pub stream: u32,
-    /// Set for a further ring, the last one, in which this process can record
-    /// ([`KernelRings::writer`]).
+    /// Set for a further ring, the last one, in which this process itself can record.
     pub has_own_ring: bool,
 }
 

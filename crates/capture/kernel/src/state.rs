@@ -87,8 +87,8 @@ pub(crate) struct StateEvent<'e> {
     pub(crate) fields: &'e [u8],
 }
 
-/// Passes the state of a process to `take`, in the order of the kinds; of [`StateKind::Disk`] there
-/// is none. Leaves out the parts that this process is not permitted to read.
+/// Passes the state of a process to `take`, in the order of the kinds; disks are not a part of it.
+/// Leaves out the parts that this process is not permitted to read.
 pub(crate) fn of_process(pid: u32, kinds: &[StateKind], mut take: impl FnMut(&StateEvent<'_>)) {
     let mut fields = Fields::default();
     let mut take = |kind, fields: &Fields| take(&StateEvent { kind, pid, fields: fields.bytes() });

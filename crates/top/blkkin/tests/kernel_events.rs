@@ -164,7 +164,8 @@ fn waits_belong_to_the_span_that_waits() {
     let sleeping = waits.iter().filter(|wait| label(wait, "reason") == "sleep").count();
     assert!(sleeping >= REQUESTS / 2, "{sleeping}: {waits:#?}");
     assert!(found >= REQUESTS - 2, "{found} of {REQUESTS}: {waits:#?}");
-    let requests = run(node.blkkin(&["spans", "--json"]).arg(node.output()));
+    let mut spans = Command::new(env!("CARGO_BIN_EXE_blkkin"));
+    let requests = run(spans.args(["spans", "--json"]).arg(node.output()));
     let requests = text(&requests.stdout);
     let calls = requests.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let calls = calls.filter(|line| line["name"] == "sleep").map(|span| span["calls"].clone());

@@ -154,14 +154,14 @@ fn json_lines(output: &Output) -> Vec<Value> {
 
 const PICTURE: &str = "\
 0000000000000007  qemu: write  1000000000.000100000 s  700 µs  3 spans
-qemu: write       700 µs  own 200 µs  ████████████████████████████████████████████████████████████
-└ server: write   500 µs  own 250 µs          ▐██████████████████████████████████████████▍
+qemu: write                                             700 µs  own 200 µs  ████████████████████████
+└ server: write                                         500 µs  own 250 µs     ▐████████████████▋
   │     OOOOOOOOOOOOOOOLLLRQ  own 250 µs: other 199 µs, lock 40.0 µs, running 10.0 µs,
   │                                       runnable 1.00 µs
-  └ store: write  250 µs                               █████████████████████▋
+  └ store: write                                        250 µs                    ▕████████▍
         DDDDDDDDDDDDDDDDRRQE  own 250 µs: disk vda 190 µs (queued 10.0 µs), running 30.0 µs,
                                           runnable 15.0 µs, elsewhere 15.0 µs
-CALL
+      · test(fd=-1, start=8, flags=0x10, pa…) = ENOENT  205 µs                      ███████▏
 own time by service
 server  OOOOOOOOOOOOOOOLLLRQ  own 250 µs: other 199 µs, lock 40.0 µs, running 10.0 µs,
                                           runnable 1.00 µs

@@ -10,7 +10,7 @@ use crate::conversation::AgentArgs;
 use crate::exit::{Error, Exit, note};
 use crate::output::ColorChoice;
 use crate::values;
-use blkkin_control::{Events, Level, Levels, Request, Selection};
+use blkkin_control::{Events, Level, Levels, Processes, Request, Selection};
 use blkkin_filter::Filter;
 use clap_complete::engine::ArgValueCandidates;
 use processes::ProcessArgs;
@@ -213,21 +213,15 @@ const STATE: &str = "state:*";
 fn enable(args: Enable, requests: &Requests) -> Result<Exit, Error> {
     let Enable { events, no_state } = args;
     let has_kernel = events.kernel || !events.probe.is_empty();
-    let needs_state = has_kernel && !no_state && !events.all;
-    let state = Selection {
-        names: vec![STATE.to_owned()],
-        processes: events.processes.processes()?,
-        ..Selection::default()
-    };
+    let names_state = events.all || events.patterns.iter().any(|name| name.starts_with("state:"));
+    let needs_state = has_kernel && !no_state && !names_state;
     let (agent, channel) = (events.agent.clone(), events.channel.clone());
-    let session = change(events, "event enable", "enabled", requests)?;
+    let Changed { session, processes } = change(events, "event enable", "enabled", requests)?;
     if needs_state {
+        let selection = Selection { processes, ..Selection::for_names([STATE]) };
         let enabled = agent.request_for_session(Some(&session), |session| {
-            (requests.kernel)(Events {
-                session,
-                channel: channel.clone(),
-                selection: state.clone(),
-            })
+            let (channel, selection) = (channel.clone(), selection.clone());
+            (requests.kernel)(Events { session, channel, selection })
         });
         // The user may be permitted to record some events only.
         if let Err(error) = enabled {
@@ -237,13 +231,19 @@ fn enable(args: Enable, requests: &Requests) -> Result<Exit, Error> {
     Ok(Exit::Ok)
 }
 
-/// Changes the rules of a channel; returns the name of the session.
+/// Result of a change of rules.
+struct Changed {
+    session: String,
+    processes: Processes,
+}
+
+/// Changes the rules of a channel.
 fn change(
     mut args: EventArgs,
     action: &str,
     participle: &str,
     requests: &Requests,
-) -> Result<String, Error> {
+) -> Result<Changed, Error> {
     let is_kernel = args.kernel || !args.probe.is_empty();
     let request = if is_kernel { requests.kernel } else { requests.programs };
     args.patterns.append(&mut args.probe);
@@ -282,5 +282,5 @@ fn change(
     );
     let more = [("channel", channel.into()), ("names", selection.names.into())];
     args.agent.report(&done, action, words, &more)?;
-    Ok(done.session)
+    Ok(Changed { session: done.session, processes: selection.processes })
 }
