@@ -38,6 +38,9 @@ const STRINGS: [&str; 19] = [
     "uargs_path",
 ];
 
+/// Names of arguments that are addresses, although their type is that of a number.
+const ADDRESSES: [&str; 4] = ["addr", "brk", "new_addr", "start"];
+
 /// Names of arguments that point to two descriptors: those of `pipe2` and of `socketpair`.
 const DESCRIPTOR_PAIRS: [&str; 2] = ["fildes", "usockvec"];
 
@@ -97,7 +100,8 @@ impl ArgumentKind {
             "long" | "off_t" | "loff_t" | "ssize_t" | "s64" | "__s64" => (8, true),
             _ => (8, false),
         };
-        ArgumentKind::Integer(Integer { bytes, is_signed, is_hex: name.ends_with("flags") })
+        let is_hex = name.ends_with("flags") || ADDRESSES.contains(&&**name);
+        ArgumentKind::Integer(Integer { bytes, is_signed, is_hex })
     }
 
     /// Returns the maximum size of the argument in an event, in bytes.
