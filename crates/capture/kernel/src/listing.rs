@@ -37,7 +37,7 @@ use crate::call_type::REQUEST_CALL_PREFIX;
 use crate::inability::{Inability, InabilityKind};
 use crate::state::StateKind;
 use crate::tracefs::TraceFs;
-use crate::tracer::is_again;
+use crate::tracer::needs_explicit_pattern;
 use crate::{process_code, request_code};
 use std::cell::OnceCell;
 use std::fs;
@@ -100,8 +100,9 @@ impl Listing {
             ProbeKind::Profile => Ok(profiles(pattern)),
             _ => {
                 let is_match = matcher(pattern);
-                let is_asked =
-                    |name: &String| kind != ProbeKind::Request || !is_again(name, pattern);
+                let is_asked = |name: &String| {
+                    kind != ProbeKind::Request || !needs_explicit_pattern(name, pattern)
+                };
                 let names = self.names(kind)?.into_iter();
                 let names = names.filter(|name| is_match(name) && is_asked(name));
                 Ok(names.map(|name| ListedProbe::new(kind, name)).collect())

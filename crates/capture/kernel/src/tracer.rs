@@ -3,7 +3,7 @@
 //! tracer makes the rings of a channel in the memory of an eBPF map, and the agent reads them.
 //!
 //! `machine` has the kernel's events, `plan` selects probes by the rules, `channel` attaches them,
-//! `state` records what the machine was like before, `catalog` describes the events, and
+//! `state` records the state of the machine at the start, `catalog` describes the events, and
 //! `connection` speaks to the agent.
 
 mod catalog;
@@ -13,7 +13,7 @@ mod machine;
 mod plan;
 mod state;
 
-pub(crate) use plan::is_again;
+pub(crate) use plan::needs_explicit_pattern;
 
 use connection::Connection;
 use std::ffi::OsString;

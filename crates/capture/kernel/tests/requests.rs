@@ -355,7 +355,8 @@ fn waits_are_those_that_perf_sched_sees() {
                 Absence { end: event.time, duration }
             })
             .collect();
-        let (first, last) = (own[0].end, own[own.len() - 1].end);
+        let [first, .., last] = own[..] else { panic!("{own:?}") };
+        let (first, last) = (first.end, last.end);
         // Before and after, the thread did not show the span.
         let by_perf = absences_by_perf(&script, thread);
         let by_perf = by_perf.into_iter().filter(|one| one.end > first && one.end <= last);
@@ -373,7 +374,7 @@ fn waits_are_those_that_perf_sched_sees() {
     }
     assert!(compared as u64 >= 2 * ROUNDS, "{compared}");
     // The hypervisor may take the processor from the machine between the two.
-    assert!(differing.len() * 20 <= compared, "{} of {compared}: {differing:?}", differing.len());
+    assert!(differing.len() * 10 <= compared, "{} of {compared}: {differing:?}", differing.len());
 }
 
 /// Reads a new file in a folder directly, in the span 9, 8 times. Returns what was recorded; `None`

@@ -243,9 +243,9 @@ impl Writer {
         }
     }
 
-    /// Records an event in the last ring, with its lock, even if other writers of the other rings
-    /// follow other rules. Wakes the reader if it sleeps. If `may_wait` is true, an event that
-    /// finds the ring full is not counted as lost.
+    /// Records an event in the last ring, with that ring's lock. Does not touch the other rings,
+    /// whose writers may use another protocol, such as programs in the kernel. Wakes a sleeping
+    /// reader. If `may_wait` is true, an event that finds the ring full is not counted as lost.
     #[cfg(not(loom))]
     pub fn record_in_last_ring(&self, event: &mut Event<'_>, may_wait: bool) -> Outcome {
         let last = self.shape.rings - 1;

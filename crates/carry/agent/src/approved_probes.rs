@@ -27,10 +27,21 @@ pub(crate) fn find_unapproved(names: &[String]) -> io::Result<Option<&str>> {
 
 fn unapproved<'n>(text: &str, names: &'n [String]) -> Option<&'n str> {
     let lines = text.lines().map(str::trim);
-    let approved: Vec<Pattern> =
-        lines.filter(|line| !line.is_empty() && !line.starts_with('#')).map(Pattern::new).collect();
-    let is_approved = |name: &&String| approved.iter().any(|one| one.fits(name.as_bytes()));
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let approved: Vec<(&str, Pattern)> = lines.map(|line| (line, Pattern::new(line))).collect();
+    let is_approved = |name: &&String| {
+        approved.iter().any(|(text, one)| one.fits(name.as_bytes()) && covers(text, name))
+    };
     names.iter().find(|name| !is_approved(name)).map(String::as_str)
+}
+
+/// Prefix of events that `request:*` does not select in a rule either: they tell much more than
+/// other events of requests.
+const REQUEST_CALLS: &str = "request:syscall:";
+
+/// Returns false for system calls of requests, unless the approved pattern names them or is `*`.
+fn covers(approved: &str, name: &str) -> bool {
+    !name.starts_with(REQUEST_CALLS) || approved == "*" || approved.starts_with(REQUEST_CALLS)
 }
 
 #[cfg(test)]
@@ -50,6 +61,16 @@ mod tests {
         assert_eq!(check(&["*"]).as_deref(), Some("*"));
         assert_eq!(check(&["kprobe:*"]).as_deref(), Some("kprobe:*"));
         assert_eq!(check(&["# disks"]).as_deref(), Some("# disks"));
+    }
+
+    #[test]
+    fn calls_of_requests_are_approved_by_their_prefix() {
+        let check = |text: &str, name: &str| unapproved(text, &[name.to_owned()]).is_none();
+        assert!(check("request:*", "request:wait") && check("request:*", "request:*"));
+        assert!(!check("request:*", "request:syscall:read"));
+        assert!(!check("request:*\nsyscall:*", "request:syscall:*"));
+        assert!(check("request:syscall:*", "request:syscall:read"));
+        assert!(check("*", "request:syscall:*"));
     }
 
     #[test]

@@ -154,6 +154,7 @@ impl ActivityFields {
 
     fn push_argument(&mut self, node: &Node, value: impl Display) {
         let Some(name) = node.name.as_deref() else { return };
+        let name = &name[..name.floor_char_boundary(LABEL_MAX)];
         let start = self.arguments.len();
         if start > ARGUMENTS_MAX {
             return;
@@ -191,11 +192,13 @@ pub(crate) struct ActivityVisitor<'w> {
 }
 
 impl ActivityVisitor<'_> {
-    /// Returns true if a field is an argument of a system call, of whatever name.
+    /// Returns true if a field is an argument of a system call.
     fn is_argument(&self, node: &Node) -> bool {
-        const OWN: [ActivitySlot; 5] = [TRACE_ID, TRACE_ID_HIGH, SPAN_ID, DURATION, RESULT];
+        const NO_ARGUMENTS: [ActivitySlot; 5] =
+            [TRACE_ID, TRACE_ID_HIGH, SPAN_ID, DURATION, RESULT];
         let slot = self.slots.get(node.id as usize).copied().unwrap_or(IGNORED);
-        let is_known = OWN.contains(&slot) || slot == IGNORED || node.scope != Scope::Payload;
+        let is_known =
+            NO_ARGUMENTS.contains(&slot) || slot == IGNORED || node.scope != Scope::Payload;
         self.is_call && !is_known
     }
 
@@ -208,14 +211,14 @@ impl ActivityVisitor<'_> {
 
     fn integer(&mut self, node: &Node, bits: u64, value: i128) {
         if self.is_argument(node) {
-            return match is_hexadecimal(node) {
-                false => self.fields.push_argument(node, value),
-                true if is_flags(node) => {
-                    self.fields.push_argument(node, format_args!("{bits:#x}"))
-                }
-                // An address.
-                true => {}
-            };
+            // The kernel's tracer describes flags and addresses as hexadecimal. Addresses mean
+            // nothing outside of the process.
+            if !is_hexadecimal(node) {
+                self.fields.push_argument(node, value);
+            } else if is_flags(node) {
+                self.fields.push_argument(node, format_args!("{bits:#x}"));
+            }
+            return;
         }
         let slot = self.slots.get(node.id as usize).copied().unwrap_or(IGNORED);
         if matches!(slot, CALL | DEVICE | REASON) {

@@ -26,7 +26,8 @@
 //! one. `service_name`, `port_no` and `ip` may follow these fields, if the program's tracing layer
 //! has a service.
 //!
-//! An activity says what a span's own time was spent on ([`OwnTime`], [`Call`]). A span with
+//! An activity says what a span's own time was spent on ([`OwnTime`]), or which system call was
+//! made for it ([`Call`]). A span with
 //! activities only is not emitted: they are counted ([`Counts::unmatched`]), and so is a disk
 //! request without a span ([`Extractor::unattributed`]). The kernel's events are in another trace
 //! than the program's.

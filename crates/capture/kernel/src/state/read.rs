@@ -1,11 +1,16 @@
 //! State as `/proc` and `/sys` show it. What cannot be read is left out.
 
-use std::fs;
+use crate::call_type::PATH_SIZE_MAX;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Maximum number of descriptors, of threads, and of maps of one process.
-const PARTS_MAX: usize = 1 << 16;
+const PARTS_MAX: usize = 1 << 14;
+/// Maximum length of a line about a map: the longest path, with all its bytes escaped, and the
+/// fields before it.
+const MAP_LINE_MAX: u64 = (4 * PATH_SIZE_MAX + 100) as u64;
 /// Bytes of a sector in `/sys`.
 const SECTOR_SIZE: u64 = 512;
 /// Number of bits of a device's minor number, in the kernel's own numbers of devices.
@@ -59,22 +64,29 @@ pub(super) struct Mapping {
 }
 
 /// Returns the programs and libraries that a process has mapped.
-pub(super) fn maps(pid: u32) -> Vec<Mapping> {
-    let text = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
-    text.split(|byte| *byte == b'\n').filter_map(mapping).take(PARTS_MAX).collect()
+pub(super) fn maps(pid: u32) -> impl Iterator<Item = Mapping> {
+    let mut file = File::open(format!("/proc/{pid}/maps")).ok().map(BufReader::new);
+    let lines = std::iter::from_fn(move || {
+        let mut line = Vec::new();
+        let read = file.as_mut()?.take(MAP_LINE_MAX).read_until(b'\n', &mut line);
+        line.pop_if(|byte| *byte == b'\n');
+        read.is_ok_and(|size| size > 0).then_some(line)
+    });
+    lines.filter_map(|line| mapping(&line)).take(PARTS_MAX)
 }
 
 /// Reads a line such as `55d0-55d8 r-xp 00001000 08:01 123    /bin/cat`. Returns `None` for memory
 /// that is no file, or that is not executable.
 fn mapping(line: &[u8]) -> Option<Mapping> {
-    let path = &line[line.iter().position(|byte| *byte == b'/')?..];
-    let fields = std::str::from_utf8(&line[..line.len() - path.len()]).ok()?;
-    let mut fields = fields.split_whitespace();
-    let (start, end) = fields.next()?.split_once('-')?;
-    let is_executable = fields.next()?.as_bytes().get(2) == Some(&b'x');
+    // Address, rights, offset, device, inode, and the path behind spaces.
+    let fields: Vec<&[u8]> = line.splitn(6, |byte| *byte == b' ').collect();
+    let [addresses, rights, offset, _, _, path] = fields[..] else { return None };
     let number = |digits: &str| u64::from_str_radix(digits, 16).ok();
-    let (start, end, offset) = (number(start)?, number(end)?, number(fields.next()?)?);
-    is_executable.then(|| Mapping { start, end, offset, path: path.to_vec() })
+    let (start, end) = std::str::from_utf8(addresses).ok()?.split_once('-')?;
+    let offset = number(std::str::from_utf8(offset).ok()?)?;
+    let (start, end, path) = (number(start)?, number(end)?, path.trim_ascii_start());
+    let is_program = rights.get(2) == Some(&b'x') && path.first() == Some(&b'/');
+    is_program.then(|| Mapping { start, end, offset, path: path.to_vec() })
 }
 
 /// Disk or partition.
@@ -132,6 +144,8 @@ mod tests {
             b"55d0c000 r-xp 00001000 08:01 123 /bin/a",
             b"55d0c000-55d1c000 r--p 00001000 08:01 123 /bin/a",
             b"55d0c000-55d1c000 r-xp 00000000 00:00 0 [vdso]",
+            b"55d0c000-55d1c000 r-xp 00000000 00:00 0    [anon:x/usr/lib/a.so]",
+            b"55d0c000-55d1c000 r-xp 00000000 00:00 0 ",
             b"55d0c000-55d1c000 r-xp x 08:01 123 /bin/a",
         ] {
             assert_eq!(mapping(other), None, "{}", String::from_utf8_lossy(other));
@@ -145,7 +159,7 @@ mod tests {
         assert_eq!(own.parent, std::os::unix::process::parent_id());
         let program = std::env::current_exe().unwrap();
         let path = program.as_os_str().as_bytes();
-        assert!(maps(pid).iter().any(|map| map.path == path && map.start < map.end));
+        assert!(maps(pid).any(|map| map.path == path && map.start < map.end));
         let file = fs::File::open(&program).unwrap();
         let descriptor = std::os::fd::AsRawFd::as_raw_fd(&file);
         assert!(files(pid).any(|one| one == (descriptor, path.to_vec())));

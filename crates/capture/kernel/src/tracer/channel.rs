@@ -151,8 +151,9 @@ impl Channel {
             return Ok(());
         }
         let (chosen, unchosen) = choose(&group.processes, ignored)?;
+        // Probes follow forks and exits, too, which state does not need.
         let attach = || Probes::attach(&selection, &chosen, &machine.btf, &self.rings, types);
-        let probes = (states.len() < group.names.len()).then(attach).transpose()?;
+        let probes = (!group.is_state).then(attach).transpose()?;
         let states = states.into_iter().map(|kind| Ok((kind, types.add(kind.event_type(0))?)));
         let states = states.collect::<Result<_, Error>>()?;
         self.attached.push(Attached { group: group.clone(), chosen, probes, states });
@@ -166,7 +167,8 @@ impl Channel {
 /// groups to attach.
 fn keep(wanted: &mut [Group], attached: &Group) -> bool {
     let is_same = |group: &&mut Group| {
-        group.processes == attached.processes && group.filter == attached.filter
+        (&group.processes, &group.filter, group.is_state)
+            == (&attached.processes, &attached.filter, attached.is_state)
     };
     let Some(group) = wanted.iter_mut().find(is_same) else { return false };
     let is_wanted = attached.names.iter().all(|name| group.names.contains(name));

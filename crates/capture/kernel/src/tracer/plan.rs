@@ -2,6 +2,7 @@
 //! processes and the same filter.
 
 use crate::call_type::REQUEST_CALL_PREFIX;
+use crate::state::StateKind;
 use blkkin_control::rules::Pattern;
 use blkkin_control::{KernelRule, Processes, Selection};
 use std::collections::BTreeMap;
@@ -21,17 +22,20 @@ const EXPLICIT: [&str; 9] = [
 ];
 /// Optional prefix of tracepoints.
 const TRACEPOINT: &str = "tracepoint:";
-/// Beginnings of names of events that record the same as the events `syscall:NAME`. Only patterns
-/// with such a beginning select them.
-const SYSCALLS_AGAIN: [&str; 2] = ["syscalls:", REQUEST_CALL_PREFIX];
+/// Prefixes of events that record the same as the events `syscall:NAME`. Only a pattern with the
+/// same prefix selects them.
+const EXPLICIT_ONLY: [&str; 2] = ["syscalls:", REQUEST_CALL_PREFIX];
 
-/// Probes with the same processes and filter.
+/// Probes with the same processes and filter. State has groups of its own, so that it is not
+/// recorded again when rules for other events change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Group {
     /// Processes whose events are recorded.
     pub(super) processes: Processes,
     /// Source text of a filter for all events.
     pub(super) filter: Option<String>,
+    /// Set if the events tell the state of the machine.
+    pub(super) is_state: bool,
     /// Names of events in the kernel's lists, and texts of other probes.
     pub(super) names: Vec<String>,
 }
@@ -83,11 +87,13 @@ impl Plan {
                     several.iter().map(|one| format!("({one})")).collect::<Vec<_>>().join(" || ")
                 }
             });
-            let is_same =
-                |group: &&mut Group| group.processes == processes && group.filter == filter;
+            let is_state = StateKind::of_event(&name).is_some();
+            let is_same = |group: &&mut Group| {
+                (&group.processes, &group.filter, group.is_state) == (&processes, &filter, is_state)
+            };
             match plan.groups.iter_mut().find(is_same) {
                 Some(group) => group.names.push(name),
-                None => plan.groups.push(Group { processes, filter, names: vec![name] }),
+                None => plan.groups.push(Group { processes, filter, is_state, names: vec![name] }),
             }
         }
         plan
@@ -150,14 +156,15 @@ fn matching(text: &str, events: &[String]) -> Vec<String> {
     }
     let text = text.strip_prefix(TRACEPOINT).unwrap_or(text);
     let pattern = Pattern::new(text);
-    let fits = |name: &&String| pattern.fits(name.as_bytes()) && !is_again(name, text);
+    let fits =
+        |name: &&String| pattern.fits(name.as_bytes()) && !needs_explicit_pattern(name, text);
     events.iter().filter(fits).cloned().collect()
 }
 
-/// Returns true if an event records the same as another, and the text of a pattern that fits its
-/// name does not ask for it.
-pub(crate) fn is_again(name: &str, text: &str) -> bool {
-    SYSCALLS_AGAIN.into_iter().any(|start| name.starts_with(start) && !text.starts_with(start))
+/// Returns true if only an explicit pattern selects the event, and `pattern` is not one.
+pub(crate) fn needs_explicit_pattern(name: &str, pattern: &str) -> bool {
+    let is_missing = |prefix: &str| name.starts_with(prefix) && !pattern.starts_with(prefix);
+    EXPLICIT_ONLY.into_iter().any(is_missing)
 }
 
 #[cfg(test)]
@@ -235,6 +242,7 @@ mod tests {
                 ..Processes::default()
             },
             filter: filter.map(str::to_owned),
+            is_state: false,
             names: names.iter().map(|name| (*name).to_owned()).collect(),
         };
         let expected = [
@@ -243,6 +251,17 @@ mod tests {
             group(&["syscall:read"], &["cp", "dd"], Some("(ret < 0) || (ret > 9)")),
         ];
         assert_eq!(plan.groups, expected);
+    }
+
+    #[test]
+    fn state_has_a_group_of_its_own() {
+        let events = ["block:a", "state:file", "state:process"].map(str::to_owned);
+        let plan = Plan::new(&[rule(true, &["*"])], &events);
+        let names: Vec<&[String]> = plan.groups.iter().map(|group| &group.names[..]).collect();
+        assert_eq!(names, [&events[..1], &events[1..]]);
+        let plan = Plan::new(&[rule(true, &["*"]), rule(false, &["block:*"])], &events);
+        assert_eq!(plan.groups.len(), 1);
+        assert_eq!(plan.groups[0].names, events[1..]);
     }
 
     #[test]

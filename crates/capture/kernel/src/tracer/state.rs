@@ -7,10 +7,10 @@ use crate::state::{StateEvent, StateKind, of_disks, of_process};
 use blkkin_ring::{Encoder, Outcome, Writer, with_long_event};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// Maximum time to wait for the agent while the ring is full, for all events together. After it,
-/// events that find the ring full are lost, and counted.
+/// Maximum time to wait for the agent while the ring is full, for all events together. Events that
+/// find the ring full after it are lost, and counted.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Time between two attempts to record in a full ring.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -24,11 +24,11 @@ pub(super) fn record(
     states: &[(StateKind, u16)],
 ) -> Result<(), Error> {
     let writer = rings.writer(eventfd.as_raw_fd())?;
-    let deadline = Instant::now() + PATIENCE;
+    let mut patience = PATIENCE;
     let kinds: Vec<StateKind> = states.iter().map(|(kind, _)| *kind).collect();
     let mut put = |event: &StateEvent<'_>| {
         let id = states.iter().find(|(kind, _)| *kind == event.kind).map_or(0, |(_, id)| *id);
-        put(&writer, id, event, deadline);
+        put(&writer, id, event, &mut patience);
     };
     let pids = processes().map_err(|error| Error::Map("chosen", error))?;
     for pid in pids.into_iter().filter(|pid| chosen.has(*pid)) {
@@ -40,8 +40,9 @@ pub(super) fn record(
     Ok(())
 }
 
-/// Records an event, and waits while the ring is full.
-fn put(writer: &Writer, id: u16, state: &StateEvent<'_>, deadline: Instant) {
+/// Records an event, and waits while the ring is full. The time that it waits is taken from
+/// `patience`.
+fn put(writer: &Writer, id: u16, state: &StateEvent<'_>, patience: &mut Duration) {
     let encode = |encoder: &mut Encoder<'_>| {
         // The context of the kernel's events: process and thread.
         encoder.put(state.pid.to_le_bytes());
@@ -50,12 +51,13 @@ fn put(writer: &Writer, id: u16, state: &StateEvent<'_>, deadline: Instant) {
     };
     with_long_event(id, writer.event_size_max(), &encode, |encoder, _| {
         loop {
-            let may_wait = Instant::now() < deadline;
+            let may_wait = *patience > Duration::ZERO;
             let outcome = writer.record_in_last_ring(&mut encoder.event(), may_wait);
             if outcome != Outcome::Full || !may_wait {
                 break;
             }
             thread::sleep(PAUSE);
+            *patience = patience.saturating_sub(PAUSE);
         }
     });
 }

@@ -83,7 +83,7 @@ impl<'a> Sweep<'a> {
                     Period::Reason(OwnKind::Runnable, (end, Detail::None, number))
                 });
             }
-            // What a call did is told by the thread's run and waits.
+            // The thread's run and waits cover its time.
             ActivityKind::Call { .. } => {}
             ActivityKind::Disk => {
                 let detail = Detail::Device(text);

@@ -98,9 +98,7 @@ impl TreePrinter {
             if let (Some(lines), Some(own)) = (&own_lines, &step.own) {
                 lines.print_span(out, &guides.annotation_prefix(at, depth), own);
             }
-            if self.options.kernel && !step.calls.is_empty() {
-                self.calls(out, step, &guides.annotation_prefix(at, depth), &columns);
-            }
+            self.calls(out, step, &guides.annotation_prefix(at, depth), &columns);
         }
         if let Some(lines) = own_lines {
             lines.print_services(out);
@@ -172,9 +170,14 @@ impl TreePrinter {
                 &mut all.map(|annotation| self.format_offset(annotation.time_ns, start)),
             ));
         }
-        if self.options.kernel {
-            let calls = request.steps.iter().flat_map(|step| &step.calls);
-            time = time.max(longest(&mut calls.map(|call| self.duration(call.duration_ns))));
+        let calls: Vec<ShownCalls<'_>> =
+            request.steps.iter().map(|step| self.shown_calls(step)).collect();
+        let times = |calls: &ShownCalls<'_>| {
+            let longest = calls.shown.iter().map(|call| call.duration_ns).max();
+            [longest.unwrap_or(0), calls.others_ns].map(|ns| self.duration(ns))
+        };
+        if calls.iter().any(|calls| !calls.shown.is_empty()) {
+            time = time.max(longest(&mut calls.iter().flat_map(times)));
         }
         let mut own = longest(&mut request.steps.iter().map(|step| self.own_time(step)));
         if width < OWN_TIME_FROM {
@@ -186,13 +189,13 @@ impl TreePrinter {
         let gap = if bar_min > 0 { 2 } else { 0 };
         let label_max = width.saturating_sub(bar_min + gap + times).clamp(LABEL_MIN, LABEL_MAX);
         let depth_max = (label_max / 2 - 2) / 2;
-        let longest = request.steps.iter().map(|step| {
+        let longest = request.steps.iter().zip(&calls).map(|(step, calls)| {
             let label =
                 self.label(step).iter().map(|(_, text)| text.chars().count()).sum::<usize>();
             let annotations = step.span.annotations.iter().filter(|_| self.options.annotations);
             let annotations =
                 annotations.map(|annotation| annotation.value.chars().take(LABEL_MAX).count() + 4);
-            let calls = step.calls.iter().filter(|_| self.options.kernel);
+            let calls = calls.shown.iter();
             let calls =
                 calls.map(|call| call_text(call, LABEL_MAX, self.theme).chars().count() + 4);
             let below = annotations.max().max(calls.max()).unwrap_or(0);
@@ -277,10 +280,15 @@ impl TreePrinter {
         }
     }
 
+    /// Returns the system calls of a span that are printed.
+    fn shown_calls<'s>(&self, step: &'s Step<'_>) -> ShownCalls<'s> {
+        ShownCalls::new(if self.options.kernel { &step.calls } else { &[] })
+    }
+
     /// Prints the longest of a span's system calls, and a line for the others.
     fn calls(&self, out: &mut String, step: &Step<'_>, below: &str, columns: &Columns) {
         let dot = if self.theme.ascii { "* " } else { "· " };
-        let ShownCalls { shown, others, others_ns } = ShownCalls::new(&step.calls);
+        let ShownCalls { shown, others, others_ns } = self.shown_calls(step);
         for call in shown {
             let tone = if call.errno().is_some() { Tone::Alarm } else { Tone::Plain };
             let guide = format!("{below}{dot}");
@@ -302,7 +310,7 @@ impl TreePrinter {
             end_line(out);
         }
         if others > 0 {
-            let text = format!("{others} shorter calls");
+            let text = plural(others as u64, "shorter call");
             let pieces = [(Tone::Faint, format!("{below}{dot}{text}"))];
             self.push_fitted(out, &pieces, columns.label);
             self.push_right(out, Tone::Faint, &self.duration(others_ns), columns.time);

@@ -10,7 +10,7 @@ use crate::conversation::AgentArgs;
 use crate::exit::{Error, Exit, note};
 use crate::output::ColorChoice;
 use crate::values;
-use blkkin_control::{Events, Level, Levels, Processes, Request, Selection};
+use blkkin_control::{Events, Level, Levels, Request, Selection};
 use blkkin_filter::Filter;
 use clap_complete::engine::ArgValueCandidates;
 use processes::ProcessArgs;
@@ -60,7 +60,8 @@ struct Enable {
     #[command(flatten)]
     events: EventArgs,
 
-    /// Do not record the processes, files and disks that there are when the session starts
+    /// Do not also enable `state:*`, which records the processes, threads, open files, mapped
+    /// programs and disks that there are when the session starts
     #[arg(long, help_heading = "Kernel")]
     no_state: bool,
 }
@@ -100,7 +101,7 @@ struct EventArgs {
     all: bool,
 
     /// Events of the kernel: syscall:NAME, tracepoints (SUBSYSTEM:NAME), process:fork, exec and
-    /// exit; `blkkin probe ls` lists them
+    /// exit, request:wait, disk and syscall:NAME, state:*; `blkkin probe ls` lists them
     #[arg(short, long, conflicts_with_all = ["level", "level_only"], help_heading = "Kernel")]
     kernel: bool,
 
@@ -211,14 +212,18 @@ const STATE: &str = "state:*";
 
 /// Enables events; those of the kernel with the state of the same processes.
 fn enable(args: Enable, requests: &Requests) -> Result<Exit, Error> {
-    let Enable { events, no_state } = args;
+    let Enable { mut events, no_state } = args;
     let has_kernel = events.kernel || !events.probe.is_empty();
-    let names_state = events.all || events.patterns.iter().any(|name| name.starts_with("state:"));
+    let names_state = events.patterns.iter().any(|name| name.starts_with("state:"));
     let needs_state = has_kernel && !no_state && !names_state;
+    if has_kernel && no_state {
+        events.exclude.push(STATE.to_owned());
+    }
     let (agent, channel) = (events.agent.clone(), events.channel.clone());
-    let Changed { session, processes } = change(events, "event enable", "enabled", requests)?;
+    let Changed { session, selection } = change(events, "event enable", "enabled", requests)?;
     if needs_state {
-        let selection = Selection { processes, ..Selection::for_names([STATE]) };
+        let Selection { excluded, processes, .. } = selection;
+        let selection = Selection { excluded, processes, ..Selection::for_names([STATE]) };
         let enabled = agent.request_for_session(Some(&session), |session| {
             let (channel, selection) = (channel.clone(), selection.clone());
             (requests.kernel)(Events { session, channel, selection })
@@ -234,7 +239,7 @@ fn enable(args: Enable, requests: &Requests) -> Result<Exit, Error> {
 /// Result of a change of rules.
 struct Changed {
     session: String,
-    processes: Processes,
+    selection: Selection,
 }
 
 /// Changes the rules of a channel.
@@ -280,7 +285,7 @@ fn change(
         done.session,
         channel_words.unwrap_or_default()
     );
-    let more = [("channel", channel.into()), ("names", selection.names.into())];
+    let more = [("channel", channel.into()), ("names", selection.names.clone().into())];
     args.agent.report(&done, action, words, &more)?;
-    Ok(Changed { session: done.session, processes: selection.processes })
+    Ok(Changed { session: done.session, selection })
 }

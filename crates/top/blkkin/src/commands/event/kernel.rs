@@ -4,8 +4,8 @@
 use crate::exit::Error;
 use blkkin_kernel::{Listing, Probe, ProbeError};
 
-/// Beginnings of names that are no probes.
-const NO_PROBES: [&str; 2] = ["request:", "state:"];
+/// Prefixes of events that BlkKin defines; [`Probe`] does not parse them.
+const BLKKIN_EVENTS: [&str; 2] = ["request:", "state:"];
 /// Kinds of probes whose pattern may select events that are in no list.
 const UNLISTED: [&str; 6] = ["kretprobe:", "fexit:", "uretprobe:", "uprobe:", "usdt:", "profile:"];
 
@@ -19,7 +19,7 @@ pub(super) fn check(patterns: &[String]) -> Result<(), Error> {
 fn check_one(listing: &Listing, pattern: &str) -> Result<(), Error> {
     // A star may stand for the kind, or for all moments of processes.
     let is_text = pattern != "process:*"
-        && !NO_PROBES.iter().any(|start| pattern.starts_with(start))
+        && !BLKKIN_EVENTS.iter().any(|start| pattern.starts_with(start))
         && pattern.split_once(':').is_some_and(|(kind, _)| !kind.contains('*'));
     if is_text && let Err(error) = pattern.parse::<Probe>() {
         let error: ProbeError = error;

@@ -111,7 +111,8 @@ pub(crate) struct Args {
     /// Each bar shows shares, with a colour or a letter for each kind: R running, Q runnable (waits
     /// for a processor), D disk, L lock, N network, F page fault, S sleep, P poll (waits for
     /// descriptors), O other, E elsewhere (no thread worked for the span), ? unknown (not
-    /// recorded). With --json and --to, all that is known is always included.
+    /// recorded). --json always has own times and all system calls; --to always sends own times,
+    /// but no system calls.
     #[arg(long, conflicts_with = "json", help_heading = "Output")]
     pub(super) kernel: bool,
 
