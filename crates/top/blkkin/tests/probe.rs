@@ -95,6 +95,7 @@ fn the_overview_counts_each_kind() {
         "tracepoint",
         "process",
         "request",
+        "state",
         "raw",
         "kprobe",
         "fentry",
