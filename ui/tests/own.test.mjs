@@ -110,7 +110,9 @@ test('the details have a table of own time instead of its tags', async () => {
   assert.deepEqual(await cellsOf(table), [['Kind', 'Time', 'Share', 'Share as a bar'], ['running', '500 µs', '13%'], ['disk', '3.00 ms', '75%'], ['vda: queued 1.00 ms, served 1.90 ms'], ['other wait', '500 µs', '13%'], ['in flock: 500 µs']]);
   assert.doesNotMatch(await details(page).textContent(), /blkkin\.(own|disk)/);
   await details(page).getByText('In order of time (3)').click();
-  assert.deepEqual(await cellsOf(details(page).getByRole('table', { name: 'Own time in order' })), [['Offset', 'Time', 'Kind'], ['0 ns', '500 µs', 'running'], ['500 µs', '3.00 ms', 'disk: Waiting for the disk vda'], ['3.50 ms', '500 µs', 'other wait: Waiting in the system call flock']]);
+  const bands = details(page).getByRole('table', { name: 'Own time in order' });
+  await bands.waitFor();
+  assert.deepEqual(await cellsOf(bands), [['Offset', 'Time', 'Kind'], ['0 ns', '500 µs', 'running'], ['500 µs', '3.00 ms', 'disk: Waiting for the disk vda'], ['3.50 ms', '500 µs', 'other wait: Waiting in the system call flock']]);
   // Other tags stay, and a span without own time has no table.
   await page.getByRole('row').filter({ hasText: 'GET /cart' }).click();
   await details(page).getByRole('row').filter({ hasText: /http\.route\s*\/cart/ }).waitFor();
