@@ -374,7 +374,7 @@ fn waits_are_those_that_perf_sched_sees() {
     }
     assert!(compared as u64 >= 2 * ROUNDS, "{compared}");
     // The hypervisor may take the processor from the machine between the two.
-    assert!(differing.len() * 10 <= compared, "{} of {compared}: {differing:?}", differing.len());
+    assert!(differing.len() * 20 <= compared, "{} of {compared}: {differing:?}", differing.len());
 }
 
 /// Reads a new file in a folder directly, in the span 9, 8 times. Returns what was recorded; `None`

@@ -132,7 +132,7 @@ fn the_kernel_accepts_random_selections_and_filters() {
             }
         }
     }
-    assert!(accepted > 0 && filtered > 0, "{accepted}, {filtered}, refused: {refused}");
+    assert!(accepted > 5 && filtered > 5, "{accepted}, {filtered}, refused: {refused}");
 }
 
 /// Returns true for events that have no filters.
