@@ -379,14 +379,8 @@ impl<'r> ActivityBuilder<'r> {
             trace_id,
             trace_id_high,
             span_id,
-            parent_id: 0,
-            name: "",
-            service: "",
-            ip: "",
-            port: 0,
-            time_ns,
-            source,
             content: ReportContent::Activity(content),
+            ..SpanReport::at(time_ns, source)
         })
     }
 }
@@ -412,19 +406,7 @@ impl<'r> ReportBuilder<'r> {
         let fields = self.fields;
         let time = self.time.ok_or(Some(Reason::NoTime))?;
         let time_ns = u64::try_from(time).map_err(|_| Some(Reason::TimeOutOfRange))?;
-        let mut report = SpanReport {
-            trace_id: 0,
-            trace_id_high: 0,
-            span_id: 0,
-            parent_id: 0,
-            name: "",
-            service: "",
-            ip: "",
-            port: 0,
-            time_ns,
-            source: self.trace.id as u32,
-            content: ReportContent::WideTraceId,
-        };
+        let mut report = SpanReport::at(time_ns, self.trace.id as u32);
         match shape {
             EventShape::Other | EventShape::Activity(_) => Err(None),
             EventShape::Unknown => Err(Some(Reason::Unknown)),

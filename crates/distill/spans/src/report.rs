@@ -32,6 +32,25 @@ pub struct SpanReport<'a> {
     pub content: ReportContent<'a>,
 }
 
+impl SpanReport<'_> {
+    /// Returns a report of an event of the trace `source`, of which nothing else is known yet.
+    pub(crate) fn at(time_ns: u64, source: u32) -> Self {
+        SpanReport {
+            trace_id: 0,
+            trace_id_high: 0,
+            span_id: 0,
+            parent_id: 0,
+            name: "",
+            service: "",
+            ip: "",
+            port: 0,
+            time_ns,
+            source,
+            content: ReportContent::WideTraceId,
+        }
+    }
+}
+
 /// Content of a report: annotation, tag, complete span, upper half of the trace id, or activity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ReportContent<'a> {
