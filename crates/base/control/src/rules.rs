@@ -6,6 +6,10 @@ use crate::selection::Levels;
 use blkkin_filter::Glob;
 use blkkin_filter::Severity as Level;
 
+/// Names of events that a pattern with `*` does not enable. Runs are many, and of use only beside
+/// the kernel's events of the same spans; `blkkin event enable --kernel` enables them with those.
+const EXPLICIT: [&str; 1] = ["blkkin:run"];
+
 /// Rules of a channel in ascending order of precedence.
 #[derive(Clone, Debug, Default)]
 pub struct Rules(Vec<Rule>);
@@ -92,9 +96,11 @@ impl Rule {
 
     /// Returns true if the rule selects events with this name and level.
     pub fn fits(&self, name: &str, level: Level) -> bool {
+        let needs_name = self.enabled && EXPLICIT.contains(&name);
         let name = name.as_bytes();
+        let fits = |pattern: &Pattern| pattern.fits(name) && (!needs_name || pattern.is_exact());
         self.levels.contains(level)
-            && self.names.iter().any(|pattern| pattern.fits(name))
+            && self.names.iter().any(fits)
             && !self.excluded.iter().any(|pattern| pattern.fits(name))
     }
 }
@@ -141,6 +147,11 @@ impl Pattern {
             Some(glob) => Kind::Glob(glob),
             None => Kind::Exact(pieces.concat().into()),
         })
+    }
+
+    /// Returns true for a plain name, which is no pattern for several.
+    fn is_exact(&self) -> bool {
+        matches!(self.0, Kind::Exact(_))
     }
 
     /// Estimates the memory that the pattern occupies, in bytes, including the allocator's
@@ -196,6 +207,17 @@ mod tests {
         assert_eq!(rules.in_force("a:xy", Level::Info).collect::<Vec<_>>(), [2]);
         assert!(!rules.is_empty());
         assert!(Rules::new(&[rule(false, &["*"], None)]).is_empty());
+    }
+
+    #[test]
+    fn runs_are_enabled_only_by_their_name() {
+        let verdict = |rules: &[EventRule]| Rules::new(rules).verdict("blkkin:run", Level::Info);
+        for pattern in ["*", "blkkin:*", "blkkin:ru*"] {
+            assert_eq!(verdict(&[rule(true, &[pattern], None)]), Verdict::No, "{pattern}");
+            let both = [rule(true, &["blkkin:run"], None), rule(false, &[pattern], None)];
+            assert_eq!(verdict(&both[..1]), Verdict::Yes);
+            assert_eq!(verdict(&both), Verdict::No, "{pattern}");
+        }
     }
 
     #[test]

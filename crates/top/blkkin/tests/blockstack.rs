@@ -49,7 +49,7 @@ fn recorded(sample: Option<&str>) -> Recorded {
     let _agent = node.agent();
     let output = node.output();
     node.run(&["session", "create", "s", "-o", output.to_str().unwrap()]);
-    node.run(&["event", "enable", "*"]);
+    node.run(&["event", "enable", "*", "blkkin:run"]);
     node.run(&["session", "start", "s"]);
     let directory = node.directory.path().join("stack");
     let mut options = Options::new(&directory, program(&node));

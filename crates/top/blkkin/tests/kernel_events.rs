@@ -142,10 +142,14 @@ fn waits_belong_to_the_span_that_waits() {
         spans.iter().filter(|span| span["fields"]["span_name"] == "sleep").collect();
     assert_eq!(sleeps.len(), REQUESTS);
     let waits = events(&node.output(), "request:wait");
+    let runs = events(&node.output(), "blkkin:run");
     // Events of spans have the same ids as signed numbers.
     let id = |value: &Value| value.as_u64().or(value.as_i64().map(i64::cast_unsigned)).unwrap();
     let ids = |event: &Value| ["trace_id", "span_id"].map(|name| id(&event["fields"][name]));
     let label = |event: &Value, field: &str| event["fields"][field]["labels"][0].clone();
+    // The rule for waits has also enabled runs.
+    let has_run = |span: &Value| runs.iter().any(|run| ids(run) == ids(span));
+    assert!(sleeps.iter().all(|span| has_run(span)), "{runs:#?}");
     // The tracer learns of the program a moment after it has started.
     let mut found = 0;
     for span in &sleeps {

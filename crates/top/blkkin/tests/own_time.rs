@@ -281,7 +281,6 @@ fn a_recording_without_the_events_is_explained() {
     let output = run(&mut spans(&["--kernel"], &scratch));
     let errors = text(&output.stderr);
     assert!(errors.contains("blkkin event enable --kernel 'request:*'"), "{errors}");
-    assert!(errors.contains("blkkin event enable 'blkkin:run'"), "{errors}");
     assert_eq!(text(&output.stdout).lines().count(), 2);
     assert_eq!(text(&run(&mut spans(&[], &scratch)).stderr), "");
     for other in [["--json", ""], ["--to", "http://localhost:1"]] {

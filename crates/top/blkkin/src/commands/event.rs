@@ -10,6 +10,7 @@ use crate::conversation::AgentArgs;
 use crate::exit::{Error, Exit, note};
 use crate::output::ColorChoice;
 use crate::values;
+use blkkin_control::rules::Pattern;
 use blkkin_control::{Events, Level, Levels, Request, Selection};
 use blkkin_filter::Filter;
 use clap_complete::engine::ArgValueCandidates;
@@ -209,29 +210,46 @@ struct Requests {
 
 /// Names of the events that tell what there was when the session started.
 const STATE: &str = "state:*";
+/// Name of the event that tells when threads of programs worked for spans.
+const RUNS: &str = "blkkin:run";
+/// Names of events that tell when and why such threads waited.
+const WAITS: [&str; 2] = ["request:wait", "request:disk"];
 
-/// Enables events; those of the kernel with the state of the same processes.
+/// Enables events; those of the kernel with the state of the same processes, and with the runs of
+/// the same programs if their waits are recorded.
 fn enable(args: Enable, requests: &Requests) -> Result<Exit, Error> {
     let Enable { mut events, no_state } = args;
     let has_kernel = events.kernel || !events.probe.is_empty();
     let names_state = events.patterns.iter().any(|name| name.starts_with("state:"));
     let needs_state = has_kernel && !no_state && !names_state;
+    let patterns: Vec<Pattern> = events.patterns.iter().map(|name| Pattern::new(name)).collect();
+    let has_waits = WAITS.iter().any(|name| patterns.iter().any(|one| one.fits(name.as_bytes())));
+    let needs_runs = events.kernel && (events.all || has_waits);
     if has_kernel && no_state {
         events.exclude.push(STATE.to_owned());
     }
     let (agent, channel) = (events.agent.clone(), events.channel.clone());
     let Changed { session, selection } = change(events, "event enable", "enabled", requests)?;
-    if needs_state {
-        let Selection { excluded, processes, .. } = selection;
-        let selection = Selection { excluded, processes, ..Selection::for_names([STATE]) };
-        let enabled = agent.request_for_session(Some(&session), |session| {
+    let Selection { excluded, processes, .. } = selection;
+    let also_enable = |name: &str, channel: Option<String>, request: fn(Events) -> Request| {
+        let (excluded, processes) = (excluded.clone(), processes.clone());
+        let selection = Selection { excluded, processes, ..Selection::for_names([name]) };
+        agent.request_for_session(Some(&session), |session| {
             let (channel, selection) = (channel.clone(), selection.clone());
-            (requests.kernel)(Events { session, channel, selection })
-        });
-        // The user may be permitted to record some events only.
-        if let Err(error) = enabled {
-            note(&format!("the state of processes is not recorded: {}", error.message()));
-        }
+            request(Events { session, channel, selection })
+        })
+    };
+    // The user may be permitted to record some events only.
+    if needs_state && let Err(error) = also_enable(STATE, channel, requests.kernel) {
+        note(&format!("the state of processes is not recorded: {}", error.message()));
+    }
+    // There may be several channels for programs.
+    if needs_runs && let Err(error) = also_enable(RUNS, None, requests.programs) {
+        note(&format!(
+            "the time that programs work for spans is not recorded: {}; `blkkin event enable \
+             --channel CHANNEL {RUNS}` records it",
+            error.message()
+        ));
     }
     Ok(Exit::Ok)
 }

@@ -51,7 +51,7 @@ fn describe_own_times(printing: &Printing, unmatched: u64) {
     if printing.shown() > 0 && !printing.has_own_time() {
         exit::note(
             "no event tells what own times were spent on; record them in the session: blkkin event \
-             enable 'blkkin:run' and blkkin event enable --kernel 'request:*'",
+             enable --kernel 'request:*'",
         );
     }
     if unmatched > 0 {

@@ -103,10 +103,10 @@ pub(crate) struct Args {
     /// Show below each span what its own time was spent on: running, or waiting for a processor, a
     /// disk, a lock or the network; its longest system calls; and the sums by service
     ///
-    /// The session has to record when threads work for spans, `blkkin event enable 'blkkin:run'`,
-    /// and when they wait, `blkkin event enable --kernel 'request:*'`. A span is running while a
-    /// thread works for it and does not wait. System calls are recorded by `blkkin event enable
-    /// --kernel 'request:syscall:*'`; the ten longest of a span are shown.
+    /// The session has to record when threads work for spans and when they wait: `blkkin event
+    /// enable --kernel 'request:*'`. A span is running while a thread works for it and does not
+    /// wait. System calls are recorded by `blkkin event enable --kernel 'request:syscall:*'`; the
+    /// ten longest of a span are shown.
     ///
     /// Each bar shows shares, with a colour or a letter for each kind: R running, Q runnable (waits
     /// for a processor), D disk, L lock, N network, F page fault, S sleep, P poll (waits for
