@@ -9,6 +9,7 @@ use crate::channel::{Context, contexts};
 use crate::encoding::{Distinct, Flag, List, Number, Optional, RecordForm};
 use crate::handshake::REASON;
 use crate::limits::{APPLICATION_SIZE_MAX, BODY_SIZE_MAX, FIELDS_MAX, LABELS_MAX, PATTERNS_MAX};
+use crate::redaction::{Redaction, redactions};
 use crate::selection::{Levels, PATTERN, Selection};
 use crate::text::{EVENT_NAME, FIELD_NAME, FILE, FILTER, LABEL, NAME, SAMPLING};
 use blkkin_filter::Severity as Level;
@@ -102,6 +103,8 @@ record! {
         pub enabled: bool = Flag,
         /// Probes, by their text or a pattern of it, and the processes that they record.
         pub selection: Selection = RecordForm,
+        /// Redactions of the events' fields.
+        pub redactions: Vec<Redaction> = redactions(0),
     }
 }
 

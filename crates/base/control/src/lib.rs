@@ -61,6 +61,7 @@ mod encoding;
 mod fault;
 mod handshake;
 mod message;
+mod redaction;
 mod reply;
 mod request;
 mod saved;
@@ -80,12 +81,14 @@ pub use decoder::{Decoder, Received};
 pub use fault::{DecodeError, Fault, Reason};
 pub use handshake::{Answer, Clock, Hello, Opening, Refused, Role, Welcome};
 pub use message::{HEADER_SIZE, Kind, Messages, encode};
+pub use redaction::{Redaction, RedactionError, RedactionMethod};
 pub use reply::{
-    Activity, Application, Cause, EvictedRings, Failed, Loss, Quota, Reply, Ring, RingTotals, Rule,
-    SessionState, code,
+    Activity, Application, Cause, EvictedRings, Failed, Loss, Quota, RedactedRule, Reply, Ring,
+    RingTotals, Rule, SessionState, code,
 };
 pub use request::{
-    Applications, Events, NewChannel, Purpose, Request, Session, SessionLimit, Snapshot,
+    Applications, Events, NewChannel, Purpose, RedactedEvents, Request, Session, SessionLimit,
+    Snapshot,
 };
 pub use saved::{
     SavedCompletion, SavedLimit, SavedLoss, SavedRingTotals, SavedSampling, SavedSession,

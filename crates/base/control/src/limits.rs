@@ -48,6 +48,8 @@ pub const SAMPLING_SIZE_MAX: usize = 255;
 pub const PATH_SIZE_MAX: usize = 4095;
 /// Maximum number of patterns in each list of a selection or rule: included and excluded names.
 pub const PATTERNS_MAX: usize = 512;
+/// Maximum number of redactions of a rule.
+pub const REDACTIONS_MAX: usize = 512;
 /// Maximum number of patterns for executables in a selection.
 pub const EXECUTABLES_MAX: usize = 64;
 /// Maximum number of process ids in a selection.

@@ -5,6 +5,7 @@ use crate::channel::Channel;
 use crate::encoding::{Flag, Number, Optional, RecordForm};
 use crate::handshake::{Clock, PROGRAM, RELEASE};
 use crate::limits::{BODY_SIZE_MAX, CODE_SIZE_MAX, MESSAGE_SIZE_MAX, PATH_SIZE_MAX};
+use crate::redaction::{Redaction, redactions};
 use crate::request::Session;
 use crate::selection::Selection;
 use crate::text::{Letters, NAME, Path, SAMPLING, Text};
@@ -50,6 +51,8 @@ messages! {
         0x040e Loss(loss: Loss = RecordForm),
         /// Channel for events of the kernel, in the session of the most recent `Session` item.
         0x040f KernelChannel(channel: Channel = RecordForm),
+        /// In place of `Rule`, for a rule that redacts fields.
+        0x0410 RedactedRule(rule: RedactedRule = RecordForm),
     }
 }
 
@@ -130,6 +133,16 @@ record! {
         pub enabled: bool = Flag,
         /// Events that the rule enables or disables.
         pub selection: Selection = RecordForm,
+    }
+}
+
+record! {
+    /// Rule for events of the kernel, of which some fields are redacted.
+    pub struct RedactedRule {
+        /// Rule without the redactions.
+        pub rule: Rule = RecordForm,
+        /// Redactions of the events' fields.
+        pub redactions: Vec<Redaction> = redactions(1),
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::channel::Channel;
 use crate::encoding::{Flag, Number, Optional, RecordForm};
 use crate::limits::BODY_SIZE_MAX;
+use crate::redaction::{Redaction, redactions};
 use crate::selection::{Processes, Selection};
 use crate::text::{NAME, Path, SAMPLING};
 use std::path::PathBuf;
@@ -60,6 +61,9 @@ messages! {
         0x0311 EnableKernelEvents(events: Events = RecordForm),
         /// Adds to a channel of the kernel a rule that disables the selected probes.
         0x0312 DisableKernelEvents(events: Events = RecordForm),
+        /// As `EnableKernelEvents`, with redactions of the events' fields. An older agent refuses
+        /// this request, and so cannot record the fields' contents.
+        0x0313 EnableRedactedEvents(events: RedactedEvents = RecordForm),
     }
 }
 
@@ -131,6 +135,16 @@ record! {
         pub channel: Option<String> = Optional(NAME),
         /// Events to enable or disable.
         pub selection: Selection = RecordForm,
+    }
+}
+
+record! {
+    /// Selection of events of the kernel to enable, of which some fields are redacted.
+    pub struct RedactedEvents {
+        /// Events to enable.
+        pub events: Events = RecordForm,
+        /// Redactions of the events' fields.
+        pub redactions: Vec<Redaction> = redactions(1),
     }
 }
 

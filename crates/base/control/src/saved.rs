@@ -4,7 +4,7 @@
 use crate::channel::Channel;
 use crate::encoding::{Flag, Number, RecordForm};
 use crate::limits::BODY_SIZE_MAX;
-use crate::reply::{Loss, RingTotals, Rule, SessionState};
+use crate::reply::{Loss, RedactedRule, RingTotals, Rule, SessionState};
 use crate::text::{NAME, Path, SAMPLING};
 use std::path::PathBuf;
 
@@ -35,6 +35,8 @@ messages! {
         0x0509 Limit(limit: SavedLimit = RecordForm),
         /// Channel for events of the kernel, in place of a `Channel` record.
         0x050a KernelChannel(channel: Channel = RecordForm),
+        /// In place of a `Rule` record, for a rule that redacts fields.
+        0x050b RedactedRule(rule: RedactedRule = RecordForm),
     }
 }
 

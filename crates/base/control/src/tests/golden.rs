@@ -10,9 +10,10 @@ use crate::{
     Activity, AddChannel, Answer, Application, Applications, Cause, Channel, ChannelRule, Clock,
     Context, Decoder, EventRule, EventType, Events, EvictedRings, Failed, Field, FieldKind,
     FromApplication, Hello, KeepChannel, KernelRule, Level, Levels, Loss, Mode, NewChannel,
-    Opening, Orphan, Processes, Purpose, Quota, Refused, Reply, Request, Ring, RingTotals, Role,
-    Rule, Selection, Session, SessionLimit, SessionState, Snapshot, SpanSlot, ToApplication,
-    Unavailable, Version, Welcome, Width, code,
+    Opening, Orphan, Processes, Purpose, Quota, RedactedEvents, RedactedRule, Redaction,
+    RedactionMethod, Refused, Reply, Request, Ring, RingTotals, Role, Rule, Selection, Session,
+    SessionLimit, SessionState, Snapshot, SpanSlot, ToApplication, Unavailable, Version, Welcome,
+    Width, code,
 };
 
 /// Parses hexadecimal bytes and quoted text into bytes.
@@ -107,6 +108,18 @@ const SELECTION: &str = r#"
     0200 02000000"a*" 01000000"b"  0100 02000000"ab"  01 04  01 03000000"x>1"
     0100 02010000  0100 02000000"dd"  01"#;
 
+fn redactions() -> Vec<Redaction> {
+    let events = Some("p:*".into());
+    let (hash, length) = (RedactionMethod::Hash, RedactionMethod::Length);
+    vec![
+        Redaction { events: None, field: "f*".into(), method: hash },
+        Redaction { events, field: "g".into(), method: length },
+    ]
+}
+
+/// Expected encoding of [`redactions`] in the body of a message.
+const REDACTIONS: &str = r#"0200 00 02000000"f*" 00  01 03000000"p:*" 01000000"g" 01"#;
+
 fn events(channel: Option<&str>, selection: Selection) -> Events {
     Events { session: "s".into(), channel: channel.map(str::to_owned), selection }
 }
@@ -197,8 +210,9 @@ fn applications() {
                 channel: 1,
                 enabled: true,
                 selection: selection(),
+                redactions: redactions(),
             }),
-            &format!("33000000 0a02 01000000 01 {SELECTION}"),
+            &format!("4b000000 0a02 01000000 01 {SELECTION} {REDACTIONS}"),
         ),
         (
             ToApplication::SpanSlot(SpanSlot { process: 7, offset: 0x1_ffff_ffe0 }),
@@ -271,6 +285,13 @@ fn requests() {
             Request::DisableKernelEvents(events(None, all(Levels::Any))),
             r#"16000000 1203 01000000"s" 00 0100 01000000"*" 0000 00 00 0000 0000 00"#,
         ),
+        (
+            Request::EnableRedactedEvents(RedactedEvents {
+                events: events(Some("c"), selection()),
+                redactions: redactions(),
+            }),
+            &format!(r#"51000000 1303 01000000"s" 01 01000000"c" {SELECTION} {REDACTIONS}"#),
+        ),
     ]);
 }
 
@@ -327,6 +348,7 @@ fn replies() {
         uncounted: 4,
         reason: reason.map(str::to_owned),
     };
+    let rule = Rule { channel: "c".into(), enabled: true, selection: selection() };
     let released =
         EvictedRings { session: "s".into(), channel: "c".into(), rings: 2, packets_lost: 3 };
     check(vec![
@@ -357,9 +379,10 @@ fn replies() {
             Reply::KernelChannel(Channel::named("c")),
             r#"0f000000 0f04 01000000"c" 00 00 00 0000 00000000 00"#,
         ),
+        (Reply::Rule(rule.clone()), &format!(r#"34000000 0504 01000000"c" 01 {SELECTION}"#)),
         (
-            Reply::Rule(Rule { channel: "c".into(), enabled: true, selection: selection() }),
-            &format!(r#"34000000 0504 01000000"c" 01 {SELECTION}"#),
+            Reply::RedactedRule(RedactedRule { rule, redactions: redactions() }),
+            &format!(r#"4c000000 1004 01000000"c" 01 {SELECTION} {REDACTIONS}"#),
         ),
         (
             Reply::Application(application),

@@ -5,13 +5,13 @@ use super::{Random, decode, descriptors, frame, received};
 use crate::limits::{
     DESCRIPTORS_MAX, EVENT_NAME_SIZE_MAX, EXECUTABLES_MAX, FIELD_NAME_SIZE_MAX, FIELDS_MAX,
     FILE_SIZE_MAX, FILTER_SIZE_MAX, NAME_SIZE_MAX, PATH_SIZE_MAX, PATTERNS_MAX, PIDS_MAX,
-    PROGRAM_SIZE_MAX, REASON_SIZE_MAX, RELEASE_SIZE_MAX,
+    PROGRAM_SIZE_MAX, REASON_SIZE_MAX, REDACTIONS_MAX, RELEASE_SIZE_MAX,
 };
 use crate::message::{Body, HEADER_SIZE, Kind, Messages};
 use crate::{
     Answer, Clock, Decoder, EventType, Events, Field, FieldKind, FromApplication, Hello, Level,
-    Levels, Opening, Processes, Received, Refused, Reply, Request, Role, Selection, StateRecord,
-    ToApplication, Version, Width,
+    Levels, Opening, Processes, Received, RedactedEvents, Redaction, RedactionMethod, Refused,
+    Reply, Request, Role, Selection, StateRecord, ToApplication, Version, Width,
 };
 
 /// Calls a generic test function for every message type of a connection.
@@ -261,7 +261,7 @@ fn the_largest_messages_fit() {
     };
     frame(&Reply::EventType(event_type));
     let patterns = vec![text(EVENT_NAME_SIZE_MAX); PATTERNS_MAX];
-    frame(&Request::EnableEvents(Events {
+    let events = Events {
         session: text(NAME_SIZE_MAX),
         channel: Some(text(NAME_SIZE_MAX)),
         selection: Selection {
@@ -275,7 +275,15 @@ fn the_largest_messages_fit() {
                 children: true,
             },
         },
-    }));
+    };
+    frame(&Request::EnableEvents(events.clone()));
+    let redaction = Redaction {
+        events: Some(text(EVENT_NAME_SIZE_MAX)),
+        field: text(FIELD_NAME_SIZE_MAX),
+        method: RedactionMethod::Length,
+    };
+    let redactions = vec![redaction; REDACTIONS_MAX];
+    frame(&Request::EnableRedactedEvents(RedactedEvents { events, redactions }));
 }
 
 /// No two directions share a kind, so a misdirected message is not decoded as another type. The
