@@ -2,9 +2,10 @@
 //! own description.
 
 use crate::event_type::{Integer, event_type};
+use crate::redaction::{self, FieldRedactions};
 use crate::request_code::{SPAN_FIELDS_SIZE, span_fields};
 use crate::tracefs::{Argument, SystemCall};
-use blkkin_control::{EventType, FieldKind};
+use blkkin_control::{EventType, FieldKind, Redaction, RedactionMethod};
 
 /// Maximum size of a path in an event, in bytes with its NUL: the kernel's own limit.
 pub(crate) const PATH_SIZE_MAX: usize = 4096;
@@ -139,6 +140,7 @@ pub(crate) struct CallType {
     pub(crate) arguments: Vec<(String, ArgumentKind)>,
     /// Set if only calls of threads with a current span are recorded, with the ids of the span.
     pub(crate) is_of_request: bool,
+    redactions: FieldRedactions,
 }
 
 /// Beginning of the names of events of system calls.
@@ -154,7 +156,8 @@ impl CallType {
         let arguments = call.arguments.iter().take(6).enumerate();
         let arguments = arguments.map(|(index, one)| (one.name.clone(), kind(index))).collect();
         let name = call.name.clone();
-        CallType { number: call.number, id, name, arguments, is_of_request: false }
+        let (number, redactions) = (call.number, FieldRedactions::default());
+        CallType { number, id, name, arguments, is_of_request: false, redactions }
     }
 
     /// Returns the type for the calls of threads with a current span.
@@ -162,11 +165,25 @@ impl CallType {
         CallType { is_of_request: true, ..CallType::new(call, id) }
     }
 
+    /// Returns the type of the calls with those of the redactions that hold for them.
+    pub(crate) fn redacted(self, redactions: &[Redaction]) -> CallType {
+        CallType { redactions: FieldRedactions::of(redactions, &self.event_name()), ..self }
+    }
+
+    /// Returns the redaction of an argument that is a text or bytes.
+    pub(crate) fn redaction(&self, argument: &str) -> Option<RedactionMethod> {
+        self.redactions.method(argument)
+    }
+
     /// Returns the maximum size of an event's fields in bytes.
     pub(crate) fn size_max(&self) -> usize {
-        let arguments: usize = self.arguments.iter().map(|(_, kind)| kind.size_max()).sum();
+        let arguments = self.arguments.iter().map(|(name, kind)| {
+            let is_redactable = redaction::is_redactable(&kind.field());
+            let method = self.redaction(name).filter(|_| is_redactable);
+            redaction::size_max(method, kind.size_max())
+        });
         let span = if self.is_of_request { SPAN_FIELDS_SIZE } else { 0 };
-        span + arguments + RESULT_SIZE
+        span + arguments.sum::<usize>() + RESULT_SIZE
     }
 
     /// Returns the description of the call's events.
@@ -175,7 +192,8 @@ impl CallType {
         let results =
             [("ret", Integer::signed(8).field()), ("duration", Integer::unsigned(8).field())];
         let span = span_fields().into_iter().filter(|_| self.is_of_request);
-        event_type(self.id, self.event_name(), span.chain(arguments).chain(results))
+        let fields = span.chain(arguments).chain(results);
+        self.redactions.redact(event_type(self.id, self.event_name(), fields))
     }
 
     /// Returns the name of the call's events.

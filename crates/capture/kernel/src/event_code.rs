@@ -5,6 +5,7 @@ use crate::assembler::Register::{R0, R1};
 use crate::assembler::{Alu, Assembler, If, Label, Size};
 use crate::filter_code::{FieldTable, FilterCode, Functions};
 use crate::frame::PROCESS;
+use crate::redaction_code::RedactionCode;
 use crate::ring_code::{FieldWriter, Preemption, RingCode};
 
 /// Size in bytes of an event's header and context.
@@ -19,6 +20,7 @@ pub(crate) struct EventCode<'c> {
     pub(crate) end: Label,
     /// Label of the function that begins a sub-buffer.
     switch: Label,
+    redaction: RedactionCode,
     /// Filters whose functions are not defined yet.
     filters: Vec<(Label, &'c FilterCode, FieldTable<'c>)>,
 }
@@ -43,7 +45,8 @@ impl<'c> EventCode<'c> {
     ) -> EventCode<'c> {
         let mut code = Assembler::default();
         let (end, switch) = (code.label(), code.label());
-        EventCode { rings, preemption, code, end, switch, filters: Vec::new() }
+        let redaction = RedactionCode::new(&mut code, rings.redaction);
+        EventCode { rings, preemption, code, end, switch, redaction, filters: Vec::new() }
     }
 
     /// Adds the code that ends the program if an event does not pass a filter. The fields are
@@ -64,9 +67,9 @@ impl<'c> EventCode<'c> {
         event: EventSize,
         write: impl FnOnce(&mut Assembler, &mut FieldWriter),
     ) {
-        let EventCode { rings, preemption, code, end, switch, .. } = self;
+        let EventCode { rings, preemption, code, end, switch, redaction, .. } = self;
         rings.reserve(code, FIXED_SIZE + event.fields_max, *preemption, *switch, *end);
-        let mut fields = FieldWriter::after_header();
+        let mut fields = FieldWriter::after_header(*redaction);
         rings.header(code, event.id);
         code.load(Size::Bits64, R1, PROCESS);
         code.alu_number(Alu::ShiftRight, R1, 32);
@@ -74,6 +77,7 @@ impl<'c> EventCode<'c> {
         code.load(Size::Bits64, R1, PROCESS);
         fields.register(code, 4, R1);
         write(code, &mut fields);
+        *redaction = fields.redaction;
         rings.commit(code, fields.size());
     }
 
@@ -89,6 +93,7 @@ impl<'c> EventCode<'c> {
         self.code.set(self.end);
         self.code.finish();
         self.rings.define_switch(&mut self.code, self.switch);
+        self.redaction.define(&mut self.code);
         let mut functions = Functions::default();
         for (function, filter, fields) in &self.filters {
             filter.define(&mut self.code, *function, &mut functions, fields);

@@ -8,6 +8,7 @@ use crate::filter_code::{FieldForm, FieldLoader, FieldTable, FilterCode};
 use crate::frame::{PROCESS, SCRATCH};
 use crate::function_point::FunctionPoint;
 use crate::function_type::{FunctionType, ValueKind, ValueSource};
+use crate::record_type::TEXT_SIZE_MAX;
 use crate::ring_code::{Preemption, RingCode};
 
 /// Helper that reads texts.
@@ -43,7 +44,10 @@ pub(crate) fn program(
                 }
                 ValueKind::Text => {
                     load(code, value.source, R3);
-                    fields.string(code, function.text_size, TEXT_HELPER);
+                    let redaction = function.redaction(&value.name);
+                    // The hash is that of the whole text.
+                    let size = redaction.map_or(function.text_size, |_| TEXT_SIZE_MAX);
+                    fields.string(code, redaction, size, TEXT_HELPER);
                 }
             }
         }

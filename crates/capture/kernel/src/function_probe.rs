@@ -9,6 +9,7 @@ use crate::function_code;
 use crate::function_point::{FunctionPoint, FunctionProbe};
 use crate::function_type::FunctionType;
 use crate::ring_code::RingCode;
+use blkkin_control::Redaction;
 use blkkin_sys::bpf::{Instruction, Link, LoadError, Program};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
@@ -30,17 +31,18 @@ impl AttachedProbe {
     }
 }
 
-/// Returns the types of probes, whose ids are those of their event types in `types`. A repeated
-/// point is left out.
+/// Returns the types of probes with their redactions. Their ids are those of their event types in
+/// `types`. A repeated point is left out.
 pub(crate) fn types(
     probes: &[FunctionProbe],
+    redactions: &[Redaction],
     btf: &Btf,
     types: &mut EventTypes,
 ) -> Result<Vec<FunctionType>, Error> {
     let mut found: Vec<FunctionType> = Vec::new();
     let mut points = BTreeSet::new();
     for probe in probes.iter().filter(|probe| points.insert(&probe.point)) {
-        let mut function = FunctionType::new(probe, btf)?;
+        let mut function = FunctionType::new(probe, redactions, btf)?;
         function.id = types.add(function.event_type())?;
         found.push(function);
     }

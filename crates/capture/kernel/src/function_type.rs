@@ -7,7 +7,8 @@ use crate::event_type::{Integer, event_type};
 use crate::frame::offset;
 use crate::function_point::{FunctionPoint, FunctionProbe, ProcessScope};
 use crate::record_type::TEXT_SIZE_MAX;
-use blkkin_control::{EventType, FieldKind};
+use crate::redaction::{self, FieldRedactions};
+use blkkin_control::{EventType, FieldKind, Redaction, RedactionMethod};
 use blkkin_sys::bpf::AttachPoint;
 
 /// Maximum size of all texts of an event, in bytes.
@@ -34,6 +35,7 @@ pub(crate) struct FunctionType {
     pub(crate) values: Vec<Value>,
     /// Maximum size of a text in an event, in bytes with its NUL.
     pub(crate) text_size: usize,
+    redactions: FieldRedactions,
 }
 
 /// Argument or result that is recorded.
@@ -86,8 +88,12 @@ impl ValueKind {
 }
 
 impl FunctionType {
-    /// Returns the type for a probe, without an id.
-    pub(crate) fn new(probe: &FunctionProbe, btf: &Btf) -> Result<FunctionType, Error> {
+    /// Returns the type for a probe, without an id, with those of the redactions that hold for it.
+    pub(crate) fn new(
+        probe: &FunctionProbe,
+        redactions: &[Redaction],
+        btf: &Btf,
+    ) -> Result<FunctionType, Error> {
         let (attach_point, values) = match &probe.point {
             FunctionPoint::RawTracepoint(name) => {
                 let parameters = btf.tracepoint_parameters(name).map_err(|error| match error {
@@ -131,17 +137,26 @@ impl FunctionType {
                 (AttachPoint::Instruction, result.into_iter().collect())
             }
         };
-        let texts = values.iter().filter(|value| value.kind == ValueKind::Text).count();
+        let redactions = FieldRedactions::of(redactions, &probe.point.to_string());
+        let is_text = |value: &&Value| {
+            value.kind == ValueKind::Text && redactions.method(&value.name).is_none()
+        };
+        let texts = values.iter().filter(is_text).count();
         let text_size = (TEXTS_SIZE_MAX / texts.max(1)).min(TEXT_SIZE_MAX);
         let FunctionProbe { point, scope } = probe.clone();
-        Ok(FunctionType { id: 0, point, scope, attach_point, values, text_size })
+        Ok(FunctionType { id: 0, point, scope, attach_point, values, text_size, redactions })
+    }
+
+    /// Returns the redaction of a text; `None` if it is recorded as it is.
+    pub(crate) fn redaction(&self, text: &str) -> Option<RedactionMethod> {
+        self.redactions.method(text)
     }
 
     /// Returns the maximum size of the fields in an event, in bytes.
     pub(crate) fn size_max(&self) -> usize {
         let sizes = self.values.iter().map(|value| match value.kind {
             ValueKind::Integer(integer) => integer.bytes,
-            ValueKind::Text => self.text_size,
+            ValueKind::Text => redaction::size_max(self.redaction(&value.name), self.text_size),
         });
         sizes.sum()
     }
@@ -155,7 +170,7 @@ impl FunctionType {
             };
             (&*value.name, kind)
         });
-        event_type(self.id, self.point.to_string(), fields)
+        self.redactions.redact(event_type(self.id, self.point.to_string(), fields))
     }
 }
 

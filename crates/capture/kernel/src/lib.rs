@@ -6,8 +6,7 @@
 //! rings, and `chosen` the code that selects the processes to record. `syscall_code`,
 //! `process_code`, `cgroup_code`, `uring_code` (requests of io_uring), `record_code` (tracepoints),
 //! `function_code` (functions and raw tracepoints) and `request_code` (what is done for requests)
-//! make the programs. Offsets of fields in the
-//! kernel's structures, and arguments of its functions, come from its types ([`Btf`]). The
+//! make the programs; `redaction_code` replaces texts. Offsets of fields in the kernel's structures, and arguments of its functions, come from its types ([`Btf`]). The
 //! arguments of system calls and the fields of tracepoints come from its tracing file system
 //! ([`TraceFs`]). Locations of user-space probes come from ELF files ([`UserProgram`]). All three
 //! are untrusted input: memory is bounded by the size of the file or by a limit, and an error
@@ -43,6 +42,8 @@ mod program;
 mod record_code;
 mod record_type;
 mod recorder;
+mod redaction;
+mod redaction_code;
 mod request_code;
 mod ring_code;
 mod rings;
@@ -78,6 +79,7 @@ pub use program::{
     UsdtArgument, UsdtProbe, UserProgram, resolve,
 };
 pub use recorder::{Probes, Recorder, Selection, SettledMoment, TracepointProbe};
+pub use redaction::HashKey;
 pub use request_code::RequestEvents;
 pub use rings::{KernelRings, RingOptions};
 pub use span_slots::SpanSlots;

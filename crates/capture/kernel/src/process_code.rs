@@ -10,20 +10,25 @@ use crate::error::Error;
 use crate::event_code::{EventCode, EventSize};
 use crate::event_type::{Integer, event_type};
 use crate::frame::{NAME, PROCESS, offset};
+use crate::redaction::FieldRedactions;
 use crate::ring_code::RingCode;
 use blkkin_control::{EventType, FieldKind};
 
 /// Number of types of events.
 pub(crate) const PROCESS_EVENTS: usize = 3;
+/// Name of the event that has texts.
+pub(crate) const EXEC: &str = "process:exec";
+/// Names of its texts: the path of the program, and the name of the process.
+const EXEC_TEXTS: [&str; 2] = ["filename", "name"];
 
 /// Returns the descriptions of the events `fork`, `exec` and `exit`, without ids.
 pub(crate) fn event_types() -> [EventType; PROCESS_EVENTS] {
     let unsigned = || Integer::unsigned(4).field();
-    let text = || FieldKind::String;
+    let texts = EXEC_TEXTS.map(|name| (name, FieldKind::String));
     let fork = [("child", unsigned()), ("child_tid", unsigned())];
     [
         event_type(0, "process:fork".to_owned(), fork),
-        event_type(0, "process:exec".to_owned(), [("filename", text()), ("name", text())]),
+        event_type(0, EXEC.to_owned(), texts),
         event_type(0, "process:exit".to_owned(), [("code", Integer::signed(4).field())]),
     ]
 }
@@ -61,6 +66,8 @@ pub(crate) struct ProcessCode<'c> {
     pub(crate) places: ProcessPlaces,
     /// Ids of the events `fork`, `exec` and `exit`; `None` for those that are not recorded.
     pub(crate) ids: [Option<u16>; PROCESS_EVENTS],
+    /// Redactions of the events `exec`; the others have no texts.
+    pub(crate) redactions: &'c FieldRedactions,
 }
 
 impl ProcessCode<'_> {
@@ -106,10 +113,11 @@ impl ProcessCode<'_> {
         let event = EventSize { id, fields_max: PATH_SIZE_MAX + NAME_SIZE };
         program.record(event, |code, fields| {
             code.load(Size::Bits64, R3, Address(R6, self.places.filename));
-            fields.string(code, PATH_SIZE_MAX, Helper::ProbeReadKernelStr);
+            let helper = Helper::ProbeReadKernelStr;
+            fields.string(code, self.redactions.method(EXEC_TEXTS[0]), PATH_SIZE_MAX, helper);
             code.copy(R3, R10);
             code.alu_number(Alu::Add, R3, NAME.into());
-            fields.string(code, NAME_SIZE, Helper::ProbeReadKernelStr);
+            fields.string(code, self.redactions.method(EXEC_TEXTS[1]), NAME_SIZE, helper);
         });
         program.finish()
     }

@@ -27,19 +27,23 @@ pub(crate) fn program(
     }
     let event = EventSize { id: record.id, fields_max: record.size_max };
     program.record(event, |code, fields| {
-        for (_, offset, kind) in &record.fields {
+        for (name, offset, kind) in &record.fields {
             load(code, *offset, *kind);
+            let redaction = record.redaction(name, *kind);
             match *kind {
                 RecordKind::Integer(Integer { bytes, .. }) => fields.register(code, bytes, R1),
                 RecordKind::Text { size } => {
-                    fields.string(code, size, Helper::ProbeReadKernelStr);
+                    fields.string(code, redaction, size, Helper::ProbeReadKernelStr);
                 }
-                RecordKind::Array { element, count } => fields.array(code, element.bytes * count),
+                RecordKind::Array { element, count } => {
+                    fields.array(code, redaction, element.bytes * count);
+                }
                 RecordKind::DynamicText { .. } => {
-                    fields.string(code, TEXT_SIZE_MAX, Helper::ProbeReadKernelStr);
+                    fields.string(code, redaction, TEXT_SIZE_MAX, Helper::ProbeReadKernelStr);
                 }
                 RecordKind::DynamicBytes { .. } => {
-                    fields.bytes(code, BYTES_SIZE_MAX, Helper::ProbeReadKernel, SCRATCH);
+                    let helper = Helper::ProbeReadKernel;
+                    fields.bytes(code, redaction, BYTES_SIZE_MAX, helper, SCRATCH);
                 }
             }
         }

@@ -3,7 +3,8 @@
 
 use crate::event_format::{EventFormat, FieldKind as Form, FormatField};
 use crate::event_type::{Integer, event_type};
-use blkkin_control::{EventType, FieldKind};
+use crate::redaction::{self, FieldRedactions};
+use blkkin_control::{EventType, FieldKind, Redaction, RedactionMethod};
 
 /// Maximum size of a text in an event, in bytes with its NUL.
 pub(crate) const TEXT_SIZE_MAX: usize = 4096;
@@ -112,6 +113,7 @@ pub(crate) struct RecordType {
     pub(crate) fields: Vec<(String, u32, RecordKind)>,
     /// Maximum size of the fields in an event, in bytes.
     pub(crate) size_max: usize,
+    redactions: FieldRedactions,
 }
 
 impl RecordType {
@@ -128,13 +130,30 @@ impl RecordType {
         };
         let fields = format.own_fields().iter().filter_map(field).collect();
         let name = format!("{subsystem}:{}", format.name);
-        RecordType { number: format.id, id, name, fields, size_max }
+        let redactions = FieldRedactions::default();
+        RecordType { number: format.id, id, name, fields, size_max, redactions }
+    }
+
+    /// Returns the type with those of the redactions that hold for the tracepoint.
+    pub(crate) fn redacted(self, redactions: &[Redaction]) -> RecordType {
+        let redactions = FieldRedactions::of(redactions, &self.name);
+        let mut redacted = RecordType { redactions, ..self };
+        let sizes = redacted.fields.iter().map(|(name, _, kind)| {
+            redaction::size_max(redacted.redaction(name, *kind), kind.size_max())
+        });
+        redacted.size_max = sizes.sum();
+        redacted
+    }
+
+    /// Returns the redaction of a field; `None` if it is recorded as it is.
+    pub(crate) fn redaction(&self, name: &str, kind: RecordKind) -> Option<RedactionMethod> {
+        self.redactions.method(name).filter(|_| redaction::is_redactable(&kind.field()))
     }
 
     /// Returns the description of the tracepoint's events.
     pub(crate) fn event_type(&self) -> EventType {
         let fields = self.fields.iter().map(|(name, _, kind)| (&**name, kind.field()));
-        event_type(self.id, self.name.clone(), fields)
+        self.redactions.redact(event_type(self.id, self.name.clone(), fields))
     }
 }
 

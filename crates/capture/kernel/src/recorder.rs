@@ -19,14 +19,17 @@ use crate::load::attach;
 use crate::process_code::{self, PROCESS_EVENTS, ProcessCode, ProcessPlaces};
 use crate::record_code;
 use crate::record_type::RecordType;
+use crate::redaction::{FieldRedactions, HashKey};
+use crate::redaction_code::RedactionMemory;
 use crate::request_code::{self, CurrentSpan, RequestEvents};
+use crate::ring_code::RingCode;
 use crate::rings::{KernelRings, RingOptions};
 use crate::syscall_code::{self, ExitCode, SyscallPlaces};
 use crate::timer_probe::{self, TimerProbe};
 use crate::tracefs::SystemCall;
 use crate::uring_code::{self, URING_EVENTS, UringCode, UringTracepoints};
 use crate::user_probe::{self, UserProbe};
-use blkkin_control::EventType;
+use blkkin_control::{EventType, Redaction};
 use blkkin_filter::Filter;
 use blkkin_ring::{Clock, Reader, TakeOutcome};
 use blkkin_sys::bpf::{AttachPoint, Link};
@@ -59,6 +62,10 @@ pub struct Selection {
     /// Filters by the names of event types, such as `syscall:openat`. Events that do not pass are
     /// neither recorded nor counted as lost. Events of programs and timers have no filters.
     pub filters: BTreeMap<String, Filter>,
+    /// Redactions of fields, for the event types whose names they match.
+    pub redactions: Vec<Redaction>,
+    /// Key of the hashes; `None` for a random key.
+    pub hash_key: Option<HashKey>,
     /// Requests of io_uring of the chosen processes; `None` to leave them out.
     pub uring: Option<UringTracepoints>,
     /// Events of the kernel's work for requests; `None` to leave them out.
@@ -100,6 +107,8 @@ pub struct Probes {
     functions: Vec<AttachedProbe>,
     /// Memory that the filters of the programs use.
     _filter_scratch: Option<FilterScratch>,
+    /// Memory that the redactions of the programs use.
+    _redaction_memory: Option<RedactionMemory>,
 }
 
 impl Probes {
@@ -115,26 +124,30 @@ impl Probes {
         if cfg!(not(target_arch = "x86_64")) {
             return Err(Error::Processor);
         }
-        let mut calls = call_types(&selection.calls, CallType::new);
+        let redactions = &selection.redactions[..];
+        let mut calls = call_types(&selection.calls, redactions, CallType::new);
         let requests = selection.requests.as_ref();
         let recorded_calls = requests.map_or(&[][..], |requests| &requests.recorded_calls);
-        let mut request_calls = call_types(recorded_calls, CallType::of_request);
+        let mut request_calls = call_types(recorded_calls, redactions, CallType::of_request);
         for call in calls.iter_mut().chain(&mut request_calls) {
             call.id = types.add(call.event_type())?;
         }
         let mut process_ids = [None; PROCESS_EVENTS];
-        let process_types = process_code::event_types().into_iter().zip(selection.process_events);
+        let exec_redactions = &FieldRedactions::of(redactions, process_code::EXEC);
+        let process_types = process_code::event_types().map(|one| exec_redactions.redact(one));
+        let process_types = process_types.into_iter().zip(selection.process_events);
         for (id, (event_type, is_recorded)) in process_ids.iter_mut().zip(process_types) {
             *id = is_recorded.then(|| types.add(event_type)).transpose()?;
         }
         let records = selection.tracepoints.iter();
         let records = records.map(|probe| {
-            let mut record = RecordType::new(&probe.subsystem, &probe.format, 0);
+            let record = RecordType::new(&probe.subsystem, &probe.format, 0);
+            let mut record = record.redacted(redactions);
             record.id = types.add(record.event_type())?;
             Ok((probe.scope, record))
         });
         let records: Vec<(ProcessScope, RecordType)> = records.collect::<Result<_, Error>>()?;
-        let functions = function_probe::types(&selection.functions, btf, types)?;
+        let functions = function_probe::types(&selection.functions, redactions, btf, types)?;
 
         let mut uring_ids = [0; URING_EVENTS];
         if selection.uring.is_some() {
@@ -145,7 +158,9 @@ impl Probes {
 
         let begins = rings.begin_times();
         let processors = rings.processors();
-        let rings = &rings.code();
+        let redaction_memory = redaction_memory(selection, rings)?;
+        let redaction = redaction_memory.as_ref().map(RedactionMemory::block);
+        let rings = &RingCode { redaction, ..rings.code() };
         let mut filters = Filters::new(&selection.filters, processors)?;
         let places = SyscallPlaces::of(btf)?;
         let mut filters_of = |calls: &[CallType]| -> Result<Vec<Option<FilterCode>>, Error> {
@@ -179,6 +194,7 @@ impl Probes {
             chosen: chosen.code(),
             places: ProcessPlaces::of(btf)?,
             ids: process_ids,
+            redactions: exec_redactions,
         };
         // Processes first, so that no call of a process is recorded before its choice.
         let mut programs = vec![
@@ -230,7 +246,7 @@ impl Probes {
             links.extend(user_probe::attach(rings, chosen.code(), probe, types)?);
         }
         for probe in &selection.timers {
-            links.extend(timer_probe::attach(rings, chosen.code(), probe, types)?);
+            links.extend(timer_probe::attach(rings, chosen.code(), probe, redactions, types)?);
         }
         if let Some(requests) = requests {
             links.extend(request_code::attach(requests, rings, chosen, btf, types)?);
@@ -246,7 +262,12 @@ impl Probes {
         };
         let functions = functions.iter().zip(&function_filters).map(attach_function);
         let functions = functions.collect::<Result<_, Error>>()?;
-        Ok(Probes { _links: links, functions, _filter_scratch: filters.scratch })
+        Ok(Probes {
+            _links: links,
+            functions,
+            _filter_scratch: filters.scratch,
+            _redaction_memory: redaction_memory,
+        })
     }
 
     /// Returns the number of times that the kernel did not run a [function probe](FunctionProbe),
@@ -451,10 +472,26 @@ impl<'s> Filters<'s> {
     }
 }
 
+/// Returns memory for redactions, if there are any.
+fn redaction_memory(
+    selection: &Selection,
+    rings: &KernelRings,
+) -> Result<Option<RedactionMemory>, Error> {
+    if selection.redactions.is_empty() {
+        return Ok(None);
+    }
+    let key = selection.hash_key.map_or_else(HashKey::random, Ok)?;
+    RedactionMemory::new(rings.shape().rings, key).map(Some)
+}
+
 /// Returns the types of calls in the order of their numbers.
-fn call_types(calls: &[SystemCall], of: fn(&SystemCall, u16) -> CallType) -> Vec<CallType> {
+fn call_types(
+    calls: &[SystemCall],
+    redactions: &[Redaction],
+    of: fn(&SystemCall, u16) -> CallType,
+) -> Vec<CallType> {
     let mut calls: Vec<&SystemCall> = calls.iter().collect();
     calls.sort_by_key(|call| call.number);
     calls.dedup_by_key(|call| call.number);
-    calls.into_iter().map(|call| of(call, 0)).collect()
+    calls.into_iter().map(|call| of(call, 0).redacted(redactions)).collect()
 }

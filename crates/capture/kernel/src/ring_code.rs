@@ -14,6 +14,8 @@
 
 use crate::assembler::Register::{R0, R1, R2, R3, R4, R6, R7, R8, R9, R10};
 use crate::assembler::{Address, Alu, Assembler, Helper, If, Label, Register, Size};
+use crate::redaction_code::RedactionCode;
+use blkkin_control::RedactionMethod;
 use blkkin_ring::{Shape, layout, packet};
 
 /// Number of rings that all processors share: one for each kind of interrupt, because interrupts of
@@ -28,7 +30,7 @@ pub(crate) const EVENT: Register = R8;
 const POSITION: Register = R9;
 
 /// Slot of the frame with the index of the taken ring.
-const RING_SLOT: Address = Address(R10, -8);
+pub(crate) const RING_SLOT: Address = Address(R10, -8);
 /// Slot of the frame with the event's time.
 pub(crate) const TIME_SLOT: Address = Address(R10, -16);
 /// End of the slots that this module uses.
@@ -54,6 +56,8 @@ pub(crate) struct RingCode<'s> {
     pub(crate) block: i32,
     /// Descriptor of the map by which the reader is woken.
     pub(crate) waker: i32,
+    /// Descriptor of the memory of redactions, if fields are redacted.
+    pub(crate) redaction: Option<i32>,
 }
 
 impl RingCode<'_> {
@@ -335,12 +339,13 @@ fn release(code: &mut Assembler) {
 pub(crate) struct FieldWriter {
     /// Offset of the next field, without the strings before it.
     offset: usize,
+    pub(crate) redaction: RedactionCode,
 }
 
 impl FieldWriter {
     /// Returns a writer that starts after the event's header.
-    pub(crate) fn after_header() -> FieldWriter {
-        FieldWriter { offset: layout::HEADER_SIZE }
+    pub(crate) fn after_header(redaction: RedactionCode) -> FieldWriter {
+        FieldWriter { offset: layout::HEADER_SIZE, redaction }
     }
 
     /// Returns the size of the event without its strings, for [`RingCode::commit`].
@@ -354,9 +359,19 @@ impl FieldWriter {
         self.offset += bytes;
     }
 
-    /// Writes a string of at most `size_max` bytes with its NUL, from the address in `R3`. `helper`
-    /// reads strings of a program or of the kernel. A string that cannot be read is empty.
-    pub(crate) fn string(&mut self, code: &mut Assembler, size_max: usize, helper: Helper) {
+    /// Writes a string of at most `size_max` bytes with its NUL, from the address in `R3`, or its
+    /// redaction. `helper` reads strings of a program or of the kernel. A string that cannot be read
+    /// is empty.
+    pub(crate) fn string(
+        &mut self,
+        code: &mut Assembler,
+        redaction: Option<RedactionMethod>,
+        size_max: usize,
+        helper: Helper,
+    ) {
+        if let Some(method) = redaction {
+            return self.redacted_string(code, method, size_max, helper);
+        }
         let (is_read, is_bounded) = (code.label(), code.label());
         code.copy(R1, EVENT);
         code.alu_number(Alu::Add, R1, self.offset as i32);
@@ -374,16 +389,20 @@ impl FieldWriter {
         code.alu(Alu::Add, POSITION, R0);
     }
 
-    /// Writes bytes with their number before them, from the address in `R3`. The number is in `R2`;
-    /// at most `size_max` bytes are written. `helper` reads memory of a program or of the kernel.
-    /// `slot` is a free slot of the frame. Bytes that cannot be read are left out.
+    /// Writes bytes with their number before them, from the address in `R3`, or their redaction. The
+    /// number is in `R2`; at most `size_max` bytes are written. `helper` reads memory of a program or
+    /// of the kernel. `slot` is a free slot of the frame. Bytes that cannot be read are left out.
     pub(crate) fn bytes(
         &mut self,
         code: &mut Assembler,
+        redaction: Option<RedactionMethod>,
         size_max: usize,
         helper: Helper,
         slot: Address,
     ) {
+        if let Some(method) = redaction {
+            return self.redacted_bytes(code, method, size_max, helper, slot);
+        }
         let (is_bounded, is_read) = (code.label(), code.label());
         let length = Address(EVENT, self.offset as i16);
         self.offset += 4;
@@ -437,9 +456,17 @@ impl FieldWriter {
         code.alu(Alu::Add, POSITION, R0);
     }
 
-    /// Writes an array of `size` bytes, from the kernel's address in `R3`. An array that cannot be
-    /// read is all zeros.
-    pub(crate) fn array(&mut self, code: &mut Assembler, size: usize) {
+    /// Writes an array of `size` bytes, from the kernel's address in `R3`, or its redaction. An array
+    /// that cannot be read is all zeros.
+    pub(crate) fn array(
+        &mut self,
+        code: &mut Assembler,
+        redaction: Option<RedactionMethod>,
+        size: usize,
+    ) {
+        if let Some(method) = redaction {
+            return self.redacted_array(code, method, size);
+        }
         code.copy(R1, EVENT);
         code.alu_number(Alu::Add, R1, self.offset as i32);
         code.number(R2, size as u64);

@@ -105,6 +105,7 @@ impl KernelRings {
             processors: self.processors,
             block: self.block.as_fd().as_raw_fd(),
             waker: self.waker.map().as_fd().as_raw_fd(),
+            redaction: None,
         }
     }
 

@@ -6,6 +6,7 @@ mod fields;
 mod read;
 mod writer;
 
+pub(crate) use fields::StateRedaction;
 pub use writer::{StateStream, StateWriter};
 
 use crate::event_type::{Integer, event_type};
@@ -89,42 +90,49 @@ pub(crate) struct StateEvent<'e> {
 
 /// Passes the state of a process to `take`, in the order of the kinds; disks are not a part of it.
 /// Leaves out the parts that this process is not permitted to read.
-pub(crate) fn of_process(pid: u32, kinds: &[StateKind], mut take: impl FnMut(&StateEvent<'_>)) {
-    let mut fields = Fields::default();
-    let mut take = |kind, fields: &Fields| take(&StateEvent { kind, pid, fields: fields.bytes() });
+pub(crate) fn of_process(
+    pid: u32,
+    kinds: &[StateKind],
+    redaction: &StateRedaction,
+    mut take: impl FnMut(&StateEvent<'_>),
+) {
+    let mut fields = Fields::new(redaction);
+    let mut take =
+        |kind, fields: &Fields<'_>| take(&StateEvent { kind, pid, fields: fields.bytes() });
     let has = |kind| kinds.contains(&kind);
     if has(StateKind::Process) {
         let Some(process) = read::process(pid) else { return };
-        fields.begin().number(pid).number(process.parent);
-        fields.text(&process.name).text(&process.directory);
+        fields.begin(StateKind::Process).number(pid).number(process.parent);
+        fields.text("name", &process.name).text("cwd", &process.directory);
         take(StateKind::Process, &fields);
     }
     if has(StateKind::File) {
         for (descriptor, path) in read::files(pid) {
-            fields.begin().number(pid).number(descriptor.cast_unsigned()).text(&path);
+            fields.begin(StateKind::File).number(pid).number(descriptor.cast_unsigned());
+            fields.text("path", &path);
             take(StateKind::File, &fields);
         }
     }
     if has(StateKind::Thread) {
         for (thread, name) in read::threads(pid) {
-            fields.begin().number(pid).number(thread).text(&name);
+            fields.begin(StateKind::Thread).number(pid).number(thread).text("name", &name);
             take(StateKind::Thread, &fields);
         }
     }
     if has(StateKind::Map) {
         for map in read::maps(pid) {
-            fields.begin().number(pid).long(map.start).long(map.end).long(map.offset);
-            fields.text(&map.path);
+            fields.begin(StateKind::Map).number(pid).long(map.start).long(map.end);
+            fields.long(map.offset).text("path", &map.path);
             take(StateKind::Map, &fields);
         }
     }
 }
 
 /// Passes the disks of the machine to `take`.
-pub(crate) fn of_disks(mut take: impl FnMut(&StateEvent<'_>)) {
-    let mut fields = Fields::default();
+pub(crate) fn of_disks(redaction: &StateRedaction, mut take: impl FnMut(&StateEvent<'_>)) {
+    let mut fields = Fields::new(redaction);
     for disk in read::disks() {
-        fields.begin().number(disk.device).long(disk.size).text(&disk.name);
+        fields.begin(StateKind::Disk).number(disk.device).long(disk.size).text("name", &disk.name);
         take(&StateEvent { kind: StateKind::Disk, pid: 0, fields: fields.bytes() });
     }
 }

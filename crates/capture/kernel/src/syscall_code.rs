@@ -217,15 +217,17 @@ pub(crate) fn write_fields(
     if call.is_of_request {
         write_span(code, fields);
     }
-    for (index, (_, kind)) in call.arguments.iter().enumerate() {
+    for (index, (name, kind)) in call.arguments.iter().enumerate() {
+        let redaction = call.redaction(name);
         load_argument(code, places, index, *kind);
         match *kind {
             ArgumentKind::Integer(Integer { bytes, .. }) => fields.register(code, bytes, R1),
             ArgumentKind::Path => {
-                fields.string(code, PATH_SIZE_MAX, Helper::ProbeReadUserStr);
+                fields.string(code, redaction, PATH_SIZE_MAX, Helper::ProbeReadUserStr);
             }
             ArgumentKind::SocketAddress { .. } | ArgumentKind::ReturnedSocketAddress { .. } => {
-                fields.bytes(code, ADDRESS_SIZE_MAX, Helper::ProbeReadUser, SCRATCH);
+                let helper = Helper::ProbeReadUser;
+                fields.bytes(code, redaction, ADDRESS_SIZE_MAX, helper, SCRATCH);
             }
             ArgumentKind::ReturnedDescriptors => fields.register(code, 8, R1),
         }

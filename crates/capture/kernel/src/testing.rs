@@ -1,5 +1,5 @@
-//! Support for tests of filters: events of chosen contents that the real programs record and filter
-//! in the kernel, and random filters. Start at [`EventProbe`].
+//! Support for tests of filters and redactions: events of chosen contents that the real programs
+//! record, filter and redact in the kernel, and random filters. Start at [`EventProbe`].
 
 mod random;
 mod recorded;
@@ -15,11 +15,13 @@ use crate::frame::{DURATION, PROCESS, RESULT};
 use crate::load::load;
 use crate::record_code;
 use crate::record_type::RecordType;
+use crate::redaction::HashKey;
+use crate::redaction_code::RedactionMemory;
 use crate::ring_code::RingCode;
 use crate::rings::{KernelRings, RingOptions};
 use crate::syscall_code::{self, SyscallPlaces};
 use crate::tracefs::SystemCall;
-use blkkin_control::EventType;
+use blkkin_control::{EventType, Redaction};
 use blkkin_filter::Filter;
 use blkkin_ring::{Clock, Reader, TakeOutcome};
 use blkkin_sys::bpf::{AttachPoint, Program};
@@ -37,6 +39,7 @@ pub struct EventProbe {
     program: Program,
     scratch: FilterScratch,
     rings: Rings,
+    _redaction: Option<RedactionMemory>,
 }
 
 #[derive(Debug)]
@@ -75,18 +78,30 @@ impl EventProbe {
         format: &EventFormat,
         uuid: [u8; 16],
     ) -> Result<EventProbe, Error> {
-        EventProbe::new(Kind::Record(RecordType::new(subsystem, format, 0)), uuid)
+        EventProbe::new(Kind::Record(RecordType::new(subsystem, format, 0)), uuid, None)
     }
 
     /// Creates a probe for a system call.
     pub fn of_call(call: &SystemCall, uuid: [u8; 16]) -> Result<EventProbe, Error> {
-        EventProbe::new(Kind::Call(CallType::new(call, 0)), uuid)
+        EventProbe::new(Kind::Call(CallType::new(call, 0)), uuid, None)
     }
 
-    fn new(kind: Kind, uuid: [u8; 16]) -> Result<EventProbe, Error> {
+    /// Returns a probe for the same events with redactions, whose hashes have this key.
+    pub fn redacted(&self, redactions: &[Redaction], key: HashKey) -> Result<EventProbe, Error> {
+        let kind = match &self.kind {
+            Kind::Record(record) => Kind::Record(record.clone().redacted(redactions)),
+            Kind::Call(call) => Kind::Call(call.clone().redacted(redactions)),
+        };
+        EventProbe::new(kind, self.rings.rings.shape().uuid, Some(key))
+    }
+
+    fn new(kind: Kind, uuid: [u8; 16], key: Option<HashKey>) -> Result<EventProbe, Error> {
         let rings = Rings::new(uuid)?;
         let scratch = FilterScratch::new(rings.rings.processors())?;
-        let code = rings.rings.code();
+        let memory = |key| RedactionMemory::new(rings.rings.shape().rings, key);
+        let _redaction = key.map(memory).transpose()?;
+        let redaction = _redaction.as_ref().map(RedactionMemory::block);
+        let code = RingCode { redaction, ..rings.rings.code() };
         let (event_type, program) = match &kind {
             Kind::Record(record) => {
                 (record.event_type(), record_code::program(&code, None, record, None))
@@ -94,7 +109,7 @@ impl EventProbe {
             Kind::Call(call) => (call.event_type(), call_program(&code, call)),
         };
         let program = load("record", program, AttachPoint::Run)?;
-        Ok(EventProbe { kind, event_type, program, scratch, rings })
+        Ok(EventProbe { kind, event_type, program, scratch, rings, _redaction })
     }
 
     /// Returns the description of the events.

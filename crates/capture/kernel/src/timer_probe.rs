@@ -10,14 +10,17 @@ use crate::frame::{NAME, PROCESS};
 use crate::function_point::ProcessScope;
 use crate::load::load;
 use crate::probe::TimerRate;
+use crate::redaction::FieldRedactions;
 use crate::ring_code::RingCode;
-use blkkin_control::{EventType, FieldKind};
+use blkkin_control::{EventType, FieldKind, Redaction};
 use blkkin_sys::bpf::{AttachPoint, Link};
 use std::fs;
 use std::io;
 
 /// Name of the events.
-const EVENT: &str = "profile";
+pub(crate) const EVENT: &str = "profile";
+/// Name of the field with the name of the thread, the only text.
+const TEXT: &str = "name";
 /// Maximum number of addresses of a stack.
 const ADDRESSES_MAX: usize = 64;
 /// Flag of the helper for stacks: the stack of the program instead of the kernel's.
@@ -38,14 +41,19 @@ pub struct TimerProbe {
 }
 
 /// Returns the description of the events, without an id.
-fn timer_event_type() -> EventType {
+pub(crate) fn timer_event_type() -> EventType {
     let stack = || Integer::pointer().sequence();
-    let fields = [("name", FieldKind::String), ("kernel_stack", stack()), ("user_stack", stack())];
+    let fields = [(TEXT, FieldKind::String), ("kernel_stack", stack()), ("user_stack", stack())];
     event_type(0, EVENT.to_owned(), fields)
 }
 
 /// Returns the program of a timer. In it, `R6` holds the context that the kernel passes.
-fn program(rings: &RingCode<'_>, chosen: Option<ChosenCode>, id: u16) -> Assembler {
+fn program(
+    rings: &RingCode<'_>,
+    chosen: Option<ChosenCode>,
+    redactions: &FieldRedactions,
+    id: u16,
+) -> Assembler {
     let mut program = EventCode::new(rings);
     let (code, end) = (&mut program.code, program.end);
     code.copy(R6, R1);
@@ -58,7 +66,7 @@ fn program(rings: &RingCode<'_>, chosen: Option<ChosenCode>, id: u16) -> Assembl
     program.record(EventSize { id, fields_max }, |code, fields| {
         code.copy(R3, R10);
         code.alu_number(Alu::Add, R3, NAME.into());
-        fields.string(code, NAME_SIZE, Helper::ProbeReadKernelStr);
+        fields.string(code, redactions.method(TEXT), NAME_SIZE, Helper::ProbeReadKernelStr);
         fields.stack(code, ADDRESSES_MAX, R6, 0);
         fields.stack(code, ADDRESSES_MAX, R6, USER_STACK);
     });
@@ -71,10 +79,12 @@ pub(crate) fn attach(
     rings: &RingCode<'_>,
     chosen: ChosenCode,
     probe: &TimerProbe,
+    redactions: &[Redaction],
     types: &mut EventTypes,
 ) -> Result<Vec<Link>, Error> {
-    let id = types.add(timer_event_type())?;
-    let code = program(rings, chosen.for_scope(probe.scope), id);
+    let redactions = FieldRedactions::of(redactions, EVENT);
+    let id = types.add(redactions.redact(timer_event_type()))?;
+    let code = program(rings, chosen.for_scope(probe.scope), &redactions, id);
     let program = load(EVENT, code, AttachPoint::Timer)?;
     let failed = |error| Error::Attach(EVENT.to_owned(), error);
     let numbers = fs::read_to_string(PROCESSORS).map_err(failed)?;

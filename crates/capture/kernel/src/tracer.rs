@@ -2,7 +2,7 @@
 //! that the agent does not have. The agent sends it channels and rules as to any program. The
 //! tracer makes the rings of a channel in the memory of an eBPF map, and the agent reads them.
 //!
-//! `machine` has the kernel's events, `plan` selects probes by the rules, `channel` attaches them,
+//! `machine` has the kernel's events, `plan` selects probes by the rules, `redactions` checks their redactions, `channel` attaches them,
 //! `state` records the state of the machine at the start, `catalog` describes the events, and
 //! `connection` speaks to the agent.
 
@@ -11,6 +11,7 @@ mod channel;
 mod connection;
 mod machine;
 mod plan;
+mod redactions;
 mod state;
 
 pub(crate) use plan::needs_explicit_pattern;

@@ -162,7 +162,7 @@ impl UringCode<'_> {
             for (offset, bytes) in [(places.fd, 4), (places.offset, 8), (places.length, 4)] {
                 load(code, R3, request);
                 code.alu_number(Alu::Add, R3, offset as i32);
-                fields.array(code, bytes);
+                fields.array(code, None, bytes);
             }
         })
     }

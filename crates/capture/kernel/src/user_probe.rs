@@ -12,6 +12,7 @@ use crate::ring_code::RingCode;
 use crate::user_code::{EventId, UserCode};
 use crate::user_refusal::{INSTRUCTIONS_MAX, UserRefusal};
 use crate::user_type::{UserValue, entry_values, return_values, usdt_values, user_event_type};
+use blkkin_control::EventType;
 use blkkin_sys::bpf::{AttachPoint, Link, UserInstruction};
 use std::ffi::CString;
 use std::io;
@@ -74,6 +75,13 @@ impl UserProbe {
     /// program and a descriptor for each instruction.
     pub fn with_single_attachments(self) -> UserProbe {
         UserProbe { is_single: true, ..self }
+    }
+
+    /// Returns the descriptions of the events, without ids.
+    pub(crate) fn event_types(&self) -> impl Iterator<Item = EventType> {
+        self.groups.iter().flat_map(|group| {
+            group.targets.iter().map(|target| user_event_type(&target.event, &group.values))
+        })
     }
 
     /// Returns the names of the events, in the order of the file; a name for each instruction.

@@ -1,6 +1,6 @@
 //! [`StateWriter`]: state as packets of a stream of its own.
 
-use super::{StateEvent, StateKind, of_process};
+use super::{StateEvent, StateKind, StateRedaction, of_process};
 use blkkin_control::EventType;
 use blkkin_ring::packet;
 
@@ -48,7 +48,7 @@ impl StateWriter {
     /// Passes each packet that is complete to `put`. Leaves out the parts of the state that this
     /// process is not permitted to read.
     pub fn add(&mut self, pid: u32, time: u64, put: &mut impl FnMut(&[u8])) {
-        of_process(pid, &KINDS, |event| {
+        of_process(pid, &KINDS, &StateRedaction::default(), |event| {
             self.event(event, time);
             if self.buffer.len() >= PACKET_SIZE {
                 self.flush(put);

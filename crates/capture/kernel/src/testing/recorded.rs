@@ -42,6 +42,26 @@ impl<'r> RecordedEvent<'r> {
     }
 }
 
+impl<'r> RecordedEvent<'r> {
+    /// Returns the content of a field: of a text without its NUL, of bytes without their number.
+    pub fn content(&self, name: &str) -> Option<&'r [u8]> {
+        let mut rest = &self.bytes[blkkin_ring::HEADER_SIZE + 8..];
+        for field in &self.of.fields {
+            let (_, after) = take(&field.kind, rest, None);
+            if field.name == name {
+                let content = &rest[..rest.len() - after.len()];
+                return Some(match field.kind {
+                    FieldKind::String => &content[..content.len() - 1],
+                    FieldKind::Bytes => &content[4..],
+                    _ => content,
+                });
+            }
+            rest = after;
+        }
+        None
+    }
+}
+
 /// Returns the value of a field, or of an element of it, and the bytes after the field.
 fn take<'r>(kind: &FieldKind, bytes: &'r [u8], element: Option<u64>) -> (Value<'r>, &'r [u8]) {
     let (size, start, of) = match kind {

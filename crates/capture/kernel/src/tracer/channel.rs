@@ -2,13 +2,15 @@
 
 use super::machine::{Machine, Selected};
 use super::plan::{Group, Plan};
+use super::redactions;
 use super::state;
 use crate::chosen::{ChosenProcesses, kernel_name};
 use crate::error::Error;
 use crate::event_type::EventTypes;
 use crate::recorder::Probes;
+use crate::redaction::{FieldRedactions, HashKey};
 use crate::rings::{KernelRings, RingOptions};
-use crate::state::StateKind;
+use crate::state::{StateKind, StateRedaction};
 use blkkin_control::rules::Pattern;
 use blkkin_control::{KernelRule, Processes};
 use blkkin_ring::Shape;
@@ -25,6 +27,8 @@ pub(super) struct Channel {
     rings: KernelRings,
     uuid: [u8; 16],
     stream: u32,
+    /// Key of the hashes of redacted fields.
+    hash_key: HashKey,
     /// Wakes the agent.
     eventfd: OwnedFd,
     /// Rules that come into force with the next `Apply`.
@@ -44,8 +48,14 @@ struct Attached {
 }
 
 impl Channel {
-    /// Makes rings with the identity and the sizes of `shape`.
-    pub(super) fn new(number: u32, shape: &Shape, eventfd: OwnedFd) -> Result<Channel, Error> {
+    /// Makes rings with the identity and the sizes of `shape`. Channels of the same trace among
+    /// `others` have the same key, so that equal texts have equal hashes.
+    pub(super) fn new(
+        number: u32,
+        shape: &Shape,
+        eventfd: OwnedFd,
+        others: &[Channel],
+    ) -> Result<Channel, Error> {
         let Shape { uuid, stream, .. } = *shape;
         let rings = KernelRings::create(&RingOptions {
             ring_size: Some(shape.ring_size()),
@@ -54,8 +64,10 @@ impl Channel {
             stream,
             has_own_ring: true,
         })?;
+        let of_trace = others.iter().find(|channel| channel.uuid == uuid);
+        let hash_key = of_trace.map_or_else(HashKey::random, |channel| Ok(channel.hash_key))?;
         let (pending, attached) = (Vec::new(), Vec::new());
-        Ok(Channel { number, rings, uuid, stream, eventfd, pending, attached })
+        Ok(Channel { number, rings, uuid, stream, hash_key, eventfd, pending, attached })
     }
 
     /// Returns the descriptor of the rings' memory.
@@ -93,10 +105,17 @@ impl Channel {
         types: &mut EventTypes,
         ignored: &[u32],
     ) -> Vec<String> {
-        let plan = Plan::new(&std::mem::take(&mut self.pending), &machine.events);
+        let mut rules = std::mem::take(&mut self.pending);
+        let mut unavailable = Vec::new();
+        // Nothing is recorded by a rule whose redaction is mistaken.
+        rules.retain(|rule| {
+            let checked = redactions::check(rule, machine);
+            checked.map_err(|reason| unavailable.push(reason)).is_ok()
+        });
+        let plan = Plan::new(&rules, &machine.events);
         let unmatched = plan.unmatched.iter();
-        let mut unavailable: Vec<String> =
-            unmatched.map(|text| format!("`{text}`: this kernel has no such event")).collect();
+        unavailable
+            .extend(unmatched.map(|text| format!("`{text}`: this kernel has no such event")));
         let mut wanted = plan.groups;
         let detached = self.attached.extract_if(.., |one| !keep(&mut wanted, &one.group));
         let missed: u64 = detached.filter_map(|one| one.probes).map(|one| one.missed()).sum();
@@ -130,7 +149,9 @@ impl Channel {
         let is_due = |attached: &&mut Attached| !attached.states.is_empty();
         for attached in self.attached.iter_mut().filter(is_due) {
             let states = std::mem::take(&mut attached.states);
-            state::record(&self.rings, self.eventfd.as_fd(), &attached.chosen, &states)?;
+            let redaction = StateRedaction::new(&attached.group.redactions, self.hash_key);
+            let eventfd = self.eventfd.as_fd();
+            state::record(&self.rings, eventfd, &attached.chosen, &states, &redaction)?;
         }
         Ok(())
     }
@@ -144,8 +165,9 @@ impl Channel {
         group: &Group,
         unavailable: &mut Vec<String>,
     ) -> Result<(), Error> {
-        let Selected { selection, states, unavailable: mut missing } =
+        let Selected { mut selection, states, unavailable: mut missing } =
             machine.select(group, self.uuid, self.stream);
+        selection.hash_key = Some(self.hash_key);
         if missing.len() == group.names.len() {
             unavailable.append(&mut missing);
             return Ok(());
@@ -154,7 +176,11 @@ impl Channel {
         // Probes follow forks and exits, too, which state does not need.
         let attach = || Probes::attach(&selection, &chosen, &machine.btf, &self.rings, types);
         let probes = (!group.is_state).then(attach).transpose()?;
-        let states = states.into_iter().map(|kind| Ok((kind, types.add(kind.event_type(0))?)));
+        let of_state = |kind: StateKind| {
+            let redactions = FieldRedactions::of(&group.redactions, kind.event_name());
+            redactions.redact(kind.event_type(0))
+        };
+        let states = states.into_iter().map(|kind| Ok((kind, types.add(of_state(kind))?)));
         let states = states.collect::<Result<_, Error>>()?;
         self.attached.push(Attached { group: group.clone(), chosen, probes, states });
         unavailable.append(&mut missing);
@@ -166,11 +192,7 @@ impl Channel {
 /// Returns true if all probes of an attached group are still wanted, and removes them from the
 /// groups to attach.
 fn keep(wanted: &mut [Group], attached: &Group) -> bool {
-    let is_same = |group: &&mut Group| {
-        (&group.processes, &group.filter, group.is_state)
-            == (&attached.processes, &attached.filter, attached.is_state)
-    };
-    let Some(group) = wanted.iter_mut().find(is_same) else { return false };
+    let Some(group) = wanted.iter_mut().find(|group| group.fits(attached)) else { return false };
     let is_wanted = attached.names.iter().all(|name| group.names.contains(name));
     if is_wanted {
         group.names.retain(|name| !attached.names.contains(name));

@@ -152,7 +152,7 @@ impl Connection {
             return Err(invalid("two descriptors are needed"));
         };
         let shape = Cells::new(SharedMemory::map(memory.as_fd())?).shape().map_err(invalid)?;
-        match Channel::new(added.channel, &shape, eventfd) {
+        match Channel::new(added.channel, &shape, eventfd, &self.channels) {
             Ok(channel) => {
                 let message = FromApplication::KernelRings(added.channel);
                 send(&self.socket, &message, &[channel.memory()])?;

@@ -1,18 +1,23 @@
 //! Events that the kernel of this machine has, and the selections that record them.
 
 use super::plan::{self, Group};
+use super::redactions::{IS_REDACTED, fits, used_text};
 use crate::btf::Btf;
-use crate::call_type::{CALL_PREFIX, REQUEST_CALL_PREFIX};
+use crate::call_type::{CALL_PREFIX, CallType, REQUEST_CALL_PREFIX};
 use crate::error::Error;
 use crate::function_point::{FunctionPoint, FunctionProbe, ProcessScope};
+use crate::function_type::FunctionType;
 use crate::probe::{KernelHook, Probe, ProbeError};
+use crate::process_code;
+use crate::record_type::RecordType;
 use crate::recorder::{Selection, TracepointProbe};
 use crate::request_code::{self, RequestEvents, WAIT};
 use crate::span_slots::SpanSlots;
 use crate::state::StateKind;
-use crate::timer_probe::TimerProbe;
+use crate::timer_probe::{self, TimerProbe};
 use crate::tracefs::{SystemCall, TraceFs};
 use crate::user_probe::UserProbe;
+use blkkin_control::{EventType, Redaction};
 use blkkin_filter::Filter;
 use std::sync::Arc;
 
@@ -63,7 +68,8 @@ impl Machine {
 
     /// Returns the selection for a group, with packets of the stream with this identity.
     pub(super) fn select(&self, group: &Group, uuid: [u8; 16], stream: u32) -> Selected {
-        let mut selection = Selection { uuid, stream, ..Selection::default() };
+        let redactions = group.redactions.clone();
+        let mut selection = Selection { uuid, stream, redactions, ..Selection::default() };
         let mut unavailable = Vec::new();
         let filter = group.filter.as_deref().map(Filter::parse_for_recording).transpose();
         let filter = filter.unwrap_or_else(|error| {
@@ -71,7 +77,13 @@ impl Machine {
             None
         });
         let mut states = Vec::new();
+        let scoped: Vec<&Redaction> =
+            group.redactions.iter().filter(|one| one.events.is_some()).collect();
         for name in &group.names {
+            if let Some(field) = filter.as_ref().and_then(|one| used_text(one, name, &scoped)) {
+                unavailable.push(format!("`{name}`: the filter uses `{field}`, {IS_REDACTED}"));
+                continue;
+            }
             if let Some(kind) = StateKind::of_event(name) {
                 match filter {
                     None => states.push(kind),
@@ -79,15 +91,26 @@ impl Machine {
                 }
                 continue;
             }
-            let functions = selection.functions.len();
+            let (functions, timers) = (selection.functions.len(), selection.timers.len());
             if let Err(reason) = self.add(name, filter.is_some(), &mut selection) {
                 unavailable.push(format!("`{name}`: {reason}"));
                 continue;
             }
-            let Some(filter) = &filter else { continue };
             // A pattern of functions selects several events.
             let added = selection.functions[functions..].iter();
             let mut events: Vec<String> = added.map(|probe| probe.point.to_string()).collect();
+            if selection.timers.len() > timers {
+                events.push(timer_probe::EVENT.to_owned());
+            }
+            // Redactions for the probe's text hold for these events.
+            for redaction in scoped.iter().filter(|one| fits(one, name)) {
+                let of_event = |event: &String| Redaction {
+                    events: Some(event.clone()),
+                    ..(*redaction).clone()
+                };
+                selection.redactions.extend(events.iter().map(of_event));
+            }
+            let Some(filter) = &filter else { continue };
             if events.is_empty() {
                 events.push(name.clone());
             }
@@ -95,6 +118,36 @@ impl Machine {
         }
         states.sort_unstable();
         Selected { selection, states, unavailable }
+    }
+
+    /// Returns the descriptions of the events that a name stands for.
+    pub(super) fn event_types(&self, name: &str) -> Result<Vec<EventType>, String> {
+        if let Some(kind) = StateKind::of_event(name) {
+            return Ok(vec![kind.event_type(0)]);
+        }
+        let mut selection = Selection::default();
+        self.add(name, false, &mut selection)?;
+        let Selection { calls, tracepoints, process_events, functions, user, timers, .. } =
+            &selection;
+        let mut types: Vec<EventType> =
+            calls.iter().map(|call| CallType::new(call, 0).event_type()).collect();
+        let record =
+            |one: &TracepointProbe| RecordType::new(&one.subsystem, &one.format, 0).event_type();
+        types.extend(tracepoints.iter().map(record));
+        let moments = process_code::event_types().into_iter().zip(process_events);
+        types.extend(moments.filter(|(_, is_recorded)| **is_recorded).map(|(one, _)| one));
+        let function = |one: &FunctionProbe| FunctionType::new(one, &[], &self.btf);
+        types.extend(functions.iter().filter_map(|one| Some(function(one).ok()?.event_type())));
+        types.extend(user.iter().flat_map(UserProbe::event_types));
+        types.extend(timers.iter().map(|_| timer_probe::timer_event_type()));
+        if let Some(requests) = &selection.requests {
+            let calls = requests.recorded_calls.iter();
+            types.extend(calls.map(|call| CallType::of_request(call, 0).event_type()));
+            let [wait, disk] = request_code::event_types(&self.calls);
+            types.extend(requests.waits.then_some(wait));
+            types.extend(requests.disk.then_some(disk));
+        }
+        Ok(types)
     }
 
     fn add(&self, name: &str, has_filter: bool, to: &mut Selection) -> Result<(), String> {

@@ -1,10 +1,10 @@
 //! From the rules of a channel to groups of probes that are attached together: a group has the same
-//! processes and the same filter.
+//! processes, the same filter and the same redactions.
 
 use crate::call_type::REQUEST_CALL_PREFIX;
 use crate::state::StateKind;
 use blkkin_control::rules::Pattern;
-use blkkin_control::{KernelRule, Processes, Selection};
+use blkkin_control::{KernelRule, Processes, Redaction, Selection};
 use std::collections::BTreeMap;
 
 /// Kinds of probes that are no events in the kernel's lists: they are attached where their text
@@ -26,7 +26,7 @@ const TRACEPOINT: &str = "tracepoint:";
 /// same prefix selects them.
 const EXPLICIT_ONLY: [&str; 2] = ["syscalls:", REQUEST_CALL_PREFIX];
 
-/// Probes with the same processes and filter. State has groups of its own, so that it is not
+/// Probes with the same processes, filter and redactions. State has groups of its own, so that it is not
 /// recorded again when rules for other events change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Group {
@@ -34,10 +34,23 @@ pub(super) struct Group {
     pub(super) processes: Processes,
     /// Source text of a filter for all events.
     pub(super) filter: Option<String>,
+    /// Redactions of the events' fields, in ascending order.
+    pub(super) redactions: Vec<Redaction>,
     /// Set if the events tell the state of the machine.
     pub(super) is_state: bool,
     /// Names of events in the kernel's lists, and texts of other probes.
     pub(super) names: Vec<String>,
+}
+
+impl Group {
+    /// Returns true if probes of both groups can be attached together.
+    pub(super) fn fits(&self, other: &Group) -> bool {
+        let key = |group: &Group| {
+            let Group { processes, filter, redactions, is_state, .. } = group;
+            (processes.clone(), filter.clone(), redactions.clone(), *is_state)
+        };
+        key(self) == key(other)
+    }
 }
 
 /// Groups of probes that fulfil the rules of a channel.
@@ -52,14 +65,13 @@ impl Plan {
     /// Makes a plan for rules in the order in which they were added, and for the events that the
     /// kernel has. If several rules enable the same events for different processes or with
     /// different filters, the events of all these processes are recorded for which one of the
-    /// filters holds.
+    /// filters holds. The redactions of all these rules hold.
     pub(super) fn new(rules: &[KernelRule], events: &[String]) -> Plan {
         let mut plan = Plan::default();
         let mut planned: BTreeMap<String, Enabled> = BTreeMap::new();
         for rule in rules {
-            let Selection { names, excluded, .. } = &rule.selection;
-            let excluded: Vec<Pattern> = excluded.iter().map(|text| Pattern::new(text)).collect();
-            let is_excluded = |name: &str| excluded.iter().any(|one| one.fits(name.as_bytes()));
+            let Selection { names, .. } = &rule.selection;
+            let is_excluded = is_excluded(&rule.selection);
             if !rule.enabled {
                 let disabled: Vec<Pattern> = names.iter().map(|text| pattern(text)).collect();
                 planned.retain(|name, _| {
@@ -74,47 +86,53 @@ impl Plan {
                 }
                 for name in found.into_iter().filter(|name| !is_excluded(name)) {
                     match planned.get_mut(&name) {
-                        Some(enabled) => enabled.add(&rule.selection),
-                        None => drop(planned.insert(name, Enabled::by(&rule.selection))),
+                        Some(enabled) => enabled.add(rule),
+                        None => drop(planned.insert(name, Enabled::by(rule))),
                     }
                 }
             }
         }
-        for (name, Enabled { processes, filters }) in planned {
+        for (name, Enabled { processes, filters, mut redactions }) in planned {
             let filter = filters.map(|filters| match &filters[..] {
                 [one] => one.clone(),
                 several => {
                     several.iter().map(|one| format!("({one})")).collect::<Vec<_>>().join(" || ")
                 }
             });
+            redactions.sort_unstable();
+            redactions.dedup();
             let is_state = StateKind::of_event(&name).is_some();
-            let is_same = |group: &&mut Group| {
-                (&group.processes, &group.filter, group.is_state) == (&processes, &filter, is_state)
-            };
-            match plan.groups.iter_mut().find(is_same) {
-                Some(group) => group.names.push(name),
-                None => plan.groups.push(Group { processes, filter, is_state, names: vec![name] }),
+            let names = vec![name];
+            let group = Group { processes, filter, redactions, is_state, names };
+            match plan.groups.iter_mut().find(|known| known.fits(&group)) {
+                Some(known) => known.names.extend(group.names),
+                None => plan.groups.push(group),
             }
         }
         plan
     }
 }
 
-/// Processes and filters of the rules that enable an event.
+/// Processes, filters and redactions of the rules that enable an event.
 #[derive(Debug)]
 struct Enabled {
     processes: Processes,
     /// `None` if a rule has no filter.
     filters: Option<Vec<String>>,
+    redactions: Vec<Redaction>,
 }
 
 impl Enabled {
-    fn by(selection: &Selection) -> Enabled {
+    fn by(rule: &KernelRule) -> Enabled {
+        let KernelRule { selection, redactions, .. } = rule;
         let filters = selection.filter.clone().map(|filter| vec![filter]);
-        Enabled { processes: selection.processes.clone(), filters }
+        let (processes, redactions) = (selection.processes.clone(), redactions.clone());
+        Enabled { processes, filters, redactions }
     }
 
-    fn add(&mut self, selection: &Selection) {
+    fn add(&mut self, rule: &KernelRule) {
+        let selection = &rule.selection;
+        self.redactions.extend(rule.redactions.iter().cloned());
         let has_all = |one: &Processes| one.pids.is_empty() && one.executables.is_empty();
         if has_all(&self.processes) || has_all(&selection.processes) {
             self.processes = Processes::default();
@@ -136,6 +154,19 @@ impl Enabled {
             (filters, None) => *filters = None,
         }
     }
+}
+
+/// Returns a test for the names of events that a selection excludes.
+fn is_excluded(selection: &Selection) -> impl Fn(&str) -> bool {
+    let excluded: Vec<Pattern> = selection.excluded.iter().map(|text| Pattern::new(text)).collect();
+    move |name| excluded.iter().any(|one| one.fits(name.as_bytes()))
+}
+
+/// Returns the events that a selection selects, and the texts of other probes.
+pub(super) fn selected(selection: &Selection, events: &[String]) -> Vec<String> {
+    let is_excluded = is_excluded(selection);
+    let found = selection.names.iter().flat_map(|text| matching(text, events));
+    found.filter(|name| !is_excluded(name)).collect()
 }
 
 /// Returns the pattern of names of events for a user's text.
@@ -172,7 +203,8 @@ mod tests {
     use super::*;
 
     fn rule(enabled: bool, names: &[&str]) -> KernelRule {
-        KernelRule { channel: 0, enabled, selection: Selection::for_names(names.iter().copied()) }
+        let (selection, redactions) = (Selection::for_names(names.iter().copied()), Vec::new());
+        KernelRule { channel: 0, enabled, selection, redactions }
     }
 
     fn events() -> Vec<String> {
@@ -242,6 +274,7 @@ mod tests {
                 ..Processes::default()
             },
             filter: filter.map(str::to_owned),
+            redactions: Vec::new(),
             is_state: false,
             names: names.iter().map(|name| (*name).to_owned()).collect(),
         };
@@ -251,6 +284,38 @@ mod tests {
             group(&["syscall:read"], &["cp", "dd"], Some("(ret < 0) || (ret > 9)")),
         ];
         assert_eq!(plan.groups, expected);
+    }
+
+    /// The redactions of all rules for an event hold, also of a rule that comes before one without
+    /// redactions; they end when the event is disabled.
+    #[test]
+    fn redactions_of_rules_add_up() {
+        let redacted = |names: &[&str], text: &str| {
+            let redactions = vec![text.parse().unwrap()];
+            KernelRule { redactions, ..rule(true, names) }
+        };
+        let mut rules = vec![
+            redacted(&["syscall:*"], "filename=length"),
+            redacted(&["syscall:open"], "file*=hash"),
+            rule(true, &["syscall:*", "block:a"]),
+        ];
+        let groups = |rules: &[KernelRule]| -> Vec<(Vec<String>, Vec<String>)> {
+            let groups = Plan::new(rules, &events()).groups.into_iter();
+            let texts = |group: &Group| group.redactions.iter().map(ToString::to_string).collect();
+            groups.map(|group| (texts(&group), group.names)).collect()
+        };
+        let group = |redactions: &[&str], name: &str| {
+            (redactions.iter().map(|one| (*one).to_owned()).collect(), vec![name.to_owned()])
+        };
+        let expected = [
+            group(&[], "block:a"),
+            group(&["file*=hash", "filename=length"], "syscall:open"),
+            group(&["filename=length"], "syscall:read"),
+        ];
+        assert_eq!(groups(&rules), expected);
+        rules.extend([rule(false, &["syscall:*"]), rule(true, &["syscall:open"])]);
+        let plain = (Vec::new(), vec!["block:a".to_owned(), "syscall:open".to_owned()]);
+        assert_eq!(groups(&rules), [plain]);
     }
 
     #[test]

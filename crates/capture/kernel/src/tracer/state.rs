@@ -3,7 +3,7 @@
 use crate::chosen::{ChosenProcesses, processes};
 use crate::error::Error;
 use crate::rings::KernelRings;
-use crate::state::{StateEvent, StateKind, of_disks, of_process};
+use crate::state::{StateEvent, StateKind, StateRedaction, of_disks, of_process};
 use blkkin_ring::{Encoder, Outcome, Writer, with_long_event};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::thread;
@@ -16,12 +16,13 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// Records kinds of state, in ascending order and with the ids of their events, for the chosen
-/// processes. `eventfd` wakes the agent.
+/// processes, with redactions. `eventfd` wakes the agent.
 pub(super) fn record(
     rings: &KernelRings,
     eventfd: BorrowedFd<'_>,
     chosen: &ChosenProcesses,
     states: &[(StateKind, u16)],
+    redaction: &StateRedaction,
 ) -> Result<(), Error> {
     let writer = rings.writer(eventfd.as_raw_fd())?;
     let mut patience = PATIENCE;
@@ -32,10 +33,10 @@ pub(super) fn record(
     };
     let pids = processes().map_err(|error| Error::Map("chosen", error))?;
     for pid in pids.into_iter().filter(|pid| chosen.has(*pid)) {
-        of_process(pid, &kinds, &mut put);
+        of_process(pid, &kinds, redaction, &mut put);
     }
     if kinds.contains(&StateKind::Disk) {
-        of_disks(&mut put);
+        of_disks(redaction, &mut put);
     }
     Ok(())
 }
