@@ -1,38 +1,105 @@
 //! Probes that an administrator has approved: members of the agent's group may record them,
-//! although other events of the kernel are for root only.
+//! although other events of the kernel are for root only. An approval may demand redactions.
 
+use blkkin_control::Redaction;
 use blkkin_control::rules::Pattern;
 use std::fs;
 use std::io;
 
-/// File with a pattern of approved probes in each line, such as `block:*`. Lines that begin with
-/// `#` are comments.
+/// File with a pattern of approved probes in each line, such as `block:*`, and redactions after it,
+/// such as `filename=hash`. Lines that begin with `#` are comments.
 pub(crate) const PATH: &str = "/etc/blkkin/kernel-probes";
 /// Maximum size of the file in bytes.
 const SIZE_MAX: u64 = 64 << 10;
+/// Prefix of tracepoints that users may leave out.
+const TRACEPOINT: &str = "tracepoint:";
 
-/// Returns the first of `names` that is not approved. A pattern in `names` is approved if an
-/// approved pattern matches its text: it then matches all probes that the pattern matches.
-pub(crate) fn find_unapproved(names: &[String]) -> io::Result<Option<&str>> {
-    let text = match fs::metadata(PATH) {
-        Ok(metadata) if metadata.len() > SIZE_MAX => {
-            return Err(io::Error::other(format!("{PATH} is longer than {SIZE_MAX} bytes")));
-        }
-        Ok(_) => fs::read_to_string(PATH)?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(error),
-    };
-    Ok(unapproved(&text, names))
+/// Approved probes, in the order of the file.
+#[derive(Debug, Default)]
+pub(crate) struct Approvals(Vec<Approval>);
+
+/// Line of the file.
+#[derive(Debug)]
+struct Approval {
+    text: String,
+    pattern: Pattern,
+    /// Redactions of the probes' events.
+    redactions: Vec<Redaction>,
 }
 
-fn unapproved<'n>(text: &str, names: &'n [String]) -> Option<&'n str> {
-    let lines = text.lines().map(str::trim);
-    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let approved: Vec<(&str, Pattern)> = lines.map(|line| (line, Pattern::new(line))).collect();
-    let is_approved = |name: &&String| {
-        approved.iter().any(|(text, one)| one.fits(name.as_bytes()) && covers(text, name))
-    };
-    names.iter().find(|name| !is_approved(name)).map(String::as_str)
+impl Approvals {
+    /// Reads the file. If it does not exist, nothing is approved.
+    pub(crate) fn read() -> io::Result<Approvals> {
+        match fs::metadata(PATH) {
+            Ok(metadata) if metadata.len() > SIZE_MAX => {
+                Err(io::Error::other(format!("{PATH} is longer than {SIZE_MAX} bytes")))
+            }
+            Ok(_) => Approvals::parse(&fs::read_to_string(PATH)?)
+                .map_err(|error| io::Error::other(format!("{PATH}, {error}"))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Approvals::default()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Parses the text of the file. An error begins with the number of the line.
+    fn parse(text: &str) -> Result<Approvals, String> {
+        let lines = text.lines().map(str::trim).enumerate();
+        let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+        let approval = |(index, line)| {
+            Approval::parse(line).map_err(|error| format!("line {}: {error}", index + 1))
+        };
+        lines.map(approval).collect::<Result<_, _>>().map(Approvals)
+    }
+
+    /// Returns the redactions without which events with these names may not be recorded, or the
+    /// first name that is not approved. A pattern in `names` is approved if an approved pattern
+    /// matches its text: it then matches all probes that the pattern matches. The redactions of
+    /// each line hold for the events that it matches, whichever line has approved them.
+    pub(crate) fn check<'n>(&self, names: &'n [String]) -> Result<Vec<Redaction>, &'n str> {
+        let is_approved = |name: &&String| self.0.iter().any(|one| one.approves(name));
+        if let Some(unapproved) = names.iter().find(|name| !is_approved(name)) {
+            return Err(unapproved);
+        }
+        let meant = self.0.iter().filter(|one| names.iter().any(|name| one.may_match(name)));
+        Ok(meant.flat_map(|one| one.redactions.iter().cloned()).collect())
+    }
+}
+
+impl Approval {
+    /// Parses a line: a pattern, then words with redactions. The pattern may contain spaces, and a
+    /// path with `=`.
+    fn parse(line: &str) -> Result<Approval, String> {
+        let (mut text, mut redactions) = (line, Vec::new());
+        while let Some((before, last)) = text.rsplit_once(char::is_whitespace)
+            && last.contains('=')
+            && !last.contains(['/', ':'])
+        {
+            for redaction in last.split(',').filter(|redaction| !redaction.is_empty()) {
+                let redaction: Redaction = redaction.parse().map_err(|error| format!("{error}"))?;
+                redactions.push(redaction);
+            }
+            text = before.trim_end();
+        }
+        let events = text.strip_prefix(TRACEPOINT).unwrap_or(text);
+        for redaction in &mut redactions {
+            redaction.events = Some(events.to_owned());
+        }
+        Ok(Approval { text: text.to_owned(), pattern: Pattern::new(text), redactions })
+    }
+
+    /// Returns whether a name in a rule is approved.
+    fn approves(&self, name: &str) -> bool {
+        self.pattern.fits(name.as_bytes()) && covers(&self.text, name)
+    }
+
+    /// Returns false if no event has a name that both the approved pattern and a name in a rule
+    /// match. Of two patterns with stars this is not found out.
+    fn may_match(&self, name: &str) -> bool {
+        let [own, name] =
+            [&*self.text, name].map(|one| one.strip_prefix(TRACEPOINT).unwrap_or(one));
+        let fits = |pattern: &str, text: &str| Pattern::new(pattern).fits(text.as_bytes());
+        own.contains('*') && name.contains('*') || fits(own, name) || fits(name, own)
+    }
 }
 
 /// Prefix of events that `request:*` does not select in a rule either: they tell much more than
@@ -48,24 +115,32 @@ fn covers(approved: &str, name: &str) -> bool {
 mod tests {
     use super::*;
 
+    fn check(text: &str, names: &[&str]) -> Result<Vec<String>, String> {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let checked = Approvals::parse(text).unwrap().check(&names).map_err(str::to_owned);
+        let text = |one: &Redaction| format!("{} {one}", one.events.as_deref().unwrap_or("none"));
+        checked.map(|redactions| redactions.iter().map(text).collect())
+    }
+
+    fn approved(text: &str, names: &[&str]) -> bool {
+        check(text, names) == Ok(Vec::new())
+    }
+
     #[test]
     fn a_pattern_is_approved_by_one_that_covers_it() {
         let text = "# disks\nblock:*\n\n  syscall:openat  \nkprobe:vfs_*\n";
-        let check = |names: &[&str]| {
-            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-            unapproved(text, &names).map(str::to_owned)
-        };
-        assert_eq!(check(&["block:block_rq_issue", "block:*", "block:*issue"]), None);
-        assert_eq!(check(&["syscall:openat", "kprobe:vfs_un*"]), None);
-        assert_eq!(check(&["block:x", "syscall:*"]).as_deref(), Some("syscall:*"));
-        assert_eq!(check(&["*"]).as_deref(), Some("*"));
-        assert_eq!(check(&["kprobe:*"]).as_deref(), Some("kprobe:*"));
-        assert_eq!(check(&["# disks"]).as_deref(), Some("# disks"));
+        assert!(approved(text, &["block:block_rq_issue", "block:*", "block:*issue"]));
+        assert!(approved(text, &["syscall:openat", "kprobe:vfs_un*"]));
+        let refused = |names: &[&str]| check(text, names).unwrap_err();
+        assert_eq!(refused(&["block:x", "syscall:*"]), "syscall:*");
+        assert_eq!(refused(&["*"]), "*");
+        assert_eq!(refused(&["kprobe:*"]), "kprobe:*");
+        assert_eq!(refused(&["# disks"]), "# disks");
     }
 
     #[test]
     fn calls_of_requests_are_approved_by_their_prefix() {
-        let check = |text: &str, name: &str| unapproved(text, &[name.to_owned()]).is_none();
+        let check = |text: &str, name: &str| approved(text, &[name]);
         assert!(check("request:*", "request:wait") && check("request:*", "request:*"));
         assert!(!check("request:*", "request:syscall:read"));
         assert!(!check("request:*\nsyscall:*", "request:syscall:*"));
@@ -75,7 +150,35 @@ mod tests {
 
     #[test]
     fn without_a_file_nothing_is_approved() {
-        assert_eq!(unapproved("", &["block:*".to_owned()]), Some("block:*"));
-        assert_eq!(unapproved("", &[]), None);
+        assert_eq!(check("", &["block:*"]).unwrap_err(), "block:*");
+        assert!(approved("", &[]));
+    }
+
+    /// A line's redactions hold also for events that another line approves without redactions.
+    #[test]
+    fn redactions_of_all_lines_hold() {
+        let text = "syscall:*\nsyscall:open*  file*=hash,name=length  x=hash\n\
+                    uprobe:/a b=c:f\ntracepoint:task:* *=length\n";
+        let open =
+            ["syscall:open* x=hash", "syscall:open* file*=hash", "syscall:open* name=length"];
+        let check = |names: &[&str]| check(text, names).unwrap();
+        assert_eq!(check(&["syscall:openat"]), open);
+        assert_eq!(check(&["syscall:close", "syscall:*"])[..3], open);
+        assert_eq!(check(&["syscall:close"]), [""; 0]);
+        assert_eq!(check(&["tracepoint:task:task_rename"]), ["task:* *=length"]);
+        assert_eq!(check(&["uprobe:/a b=c:f"]), [""; 0]);
+    }
+
+    /// A prefix that users may leave out does not avoid a redaction.
+    #[test]
+    fn redactions_hold_for_all_forms_of_a_name() {
+        let all = check("*\nsyscall:openat filename=hash", &["tracepoint:syscall:openat"]);
+        assert_eq!(all.unwrap(), ["syscall:openat filename=hash"]);
+    }
+
+    #[test]
+    fn a_mistaken_redaction_is_an_error() {
+        let error = Approvals::parse("# a\nsyscall:openat filename=md5").unwrap_err();
+        assert!(error.starts_with("line 2: `filename=md5` is no redaction"), "{error}");
     }
 }

@@ -19,7 +19,7 @@ use crate::session::{RuleSet, SessionId};
 use crate::sessions::Sessions;
 use crate::source::ConnectionId;
 use crate::trace::Trace;
-use blkkin_control::{AddChannel, Cause, ChannelRule, KernelRule, Orphan, Purpose, ToApplication};
+use blkkin_control::{AddChannel, Cause, ChannelRule, Orphan, Purpose, ToApplication};
 use blkkin_ring::Shape;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -361,8 +361,7 @@ impl<'n> Recorder<'n> {
         let Some(attachment) = program.attachments.get_mut(at) else { return false };
         let channel = attachment.number;
         if program.is_kernel {
-            for (enabled, selection) in rules.selections() {
-                let rule = KernelRule { channel, enabled, selection };
+            for rule in rules.kernel_rules(channel) {
                 self.effects.push(Effect::send(id, ToApplication::KernelRule(rule)));
             }
         } else {

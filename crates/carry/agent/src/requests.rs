@@ -1,6 +1,6 @@
 //! Handlers of commands' requests: check permissions, and change sessions.
 
-use crate::approved_probes;
+use crate::approved_probes::{self, Approvals};
 use crate::attachment::ChannelKey;
 use crate::channel::{fill_in_sizes, shape_of};
 use crate::clearing::{self, ClearJob};
@@ -16,16 +16,17 @@ use crate::program::Program;
 use crate::programs::Programs;
 use crate::quota::{Account, Accounts, Quota, QuotaError, Share};
 use crate::session::{
-    SamplingRules, Session, SessionChannel, SessionId, SessionRule, size_of_channel,
+    SamplingRules, Session, SessionChannel, SessionId, SessionRule, WantedRule, size_of_channel,
     size_of_sampling, size_of_session,
 };
 use crate::sessions::Sessions;
 use crate::source::ConnectionId;
+use blkkin_control::limits::REDACTIONS_MAX;
 use blkkin_control::sampling::Sampling;
 use blkkin_control::{
     Activity, Applications, Channel, Context, EVENT_SIZES, Events, Failed, Mode, NewChannel,
-    Purpose, Reply, Request, Ring, SessionLimit, Snapshot, ToApplication, WAIT_FOREVER,
-    WAIT_MAX_US, code,
+    Purpose, RedactedEvents, Redaction, Reply, Request, Ring, SessionLimit, Snapshot,
+    ToApplication, WAIT_FOREVER, WAIT_MAX_US, code,
 };
 use blkkin_filter::Filter;
 use blkkin_ring::Shape;
@@ -199,11 +200,19 @@ pub(crate) struct RequestHandler<'n> {
 }
 
 /// Change that a rule makes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct EventChange {
     enabled: bool,
     /// Set for events of the kernel.
     is_kernel: bool,
+    /// Redactions of the events' fields.
+    redactions: Vec<Redaction>,
+}
+
+impl EventChange {
+    /// Enables events of programs.
+    const ENABLE: EventChange =
+        EventChange { enabled: true, is_kernel: false, redactions: Vec::new() };
 }
 
 impl RequestHandler<'_> {
@@ -296,18 +305,20 @@ impl RequestHandler<'_> {
                 self.create_channel(at, channel, true)?;
                 Ok(Answer::Done(vec![]))
             }
-            Request::EnableEvents(events) => {
-                self.change_events(who, EventChange { enabled: true, is_kernel: false }, events)
-            }
+            Request::EnableEvents(events) => self.change_events(who, EventChange::ENABLE, events),
             Request::EnableKernelEvents(events) => {
-                self.may_record_kernel(who, &events.selection.names)?;
-                self.change_events(who, EventChange { enabled: true, is_kernel: true }, events)
+                self.enable_kernel_events(who, events, Vec::new())
+            }
+            Request::EnableRedactedEvents(RedactedEvents { events, redactions }) => {
+                self.enable_kernel_events(who, events, redactions)
             }
             Request::DisableEvents(events) => {
-                self.change_events(who, EventChange { enabled: false, is_kernel: false }, events)
+                let change = EventChange { enabled: false, ..EventChange::ENABLE };
+                self.change_events(who, change, events)
             }
             Request::DisableKernelEvents(events) => {
-                self.change_events(who, EventChange { enabled: false, is_kernel: true }, events)
+                let change = EventChange { enabled: false, is_kernel: true, ..EventChange::ENABLE };
+                self.change_events(who, change, events)
             }
             Request::ListApplications(wanted) => Ok(Answer::List(self.list_programs(who, &wanted))),
             Request::Status(name) => self.status(who, name.as_deref()),
@@ -419,9 +430,29 @@ impl RequestHandler<'_> {
         Ok(())
     }
 
+    /// Enables events of the kernel with redactions, and with those that the approval demands.
+    fn enable_kernel_events(
+        &mut self,
+        who: Requester,
+        events: Events,
+        mut redactions: Vec<Redaction>,
+    ) -> Outcome {
+        redactions.append(&mut self.may_record_kernel(who, &events.selection.names)?);
+        if redactions.len() > REDACTIONS_MAX {
+            let message = format!("the rule has more than {REDACTIONS_MAX} redactions");
+            return Err(failed(code::QUOTA, message));
+        }
+        let change = EventChange { enabled: true, is_kernel: true, redactions };
+        self.change_events(who, change, events)
+    }
+
     /// Checks that the user may record these events of the kernel: root may record all, and members
-    /// of the group those that are approved.
-    fn may_record_kernel(&self, who: Requester, names: &[String]) -> Result<(), Failed> {
+    /// of the group those that are approved. Returns the redactions without which they may not.
+    fn may_record_kernel(
+        &self,
+        who: Requester,
+        names: &[String],
+    ) -> Result<Vec<Redaction>, Failed> {
         let refused = |why: String| {
             let hint = format!(
                 "run the command as root, or let an administrator approve the events in {}",
@@ -430,14 +461,14 @@ impl RequestHandler<'_> {
             Failed { hint: Some(hint), ..failed(code::NOT_PERMITTED, why) }
         };
         if who.owner.uid == 0 || who.owner.uid == blkkin_sys::user_id() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         if !who.is_privileged {
             return Err(refused("only root may record events of the kernel".to_owned()));
         }
-        match approved_probes::find_unapproved(names) {
-            Ok(None) => Ok(()),
-            Ok(Some(name)) => Err(refused(format!("the events `{name}` are not approved"))),
+        match Approvals::read().map(|approvals| approvals.check(names)) {
+            Ok(Ok(redactions)) => Ok(redactions),
+            Ok(Err(name)) => Err(refused(format!("the events `{name}` are not approved"))),
             Err(error) => Err(refused(format!("the approved events cannot be read: {error}"))),
         }
     }
@@ -509,7 +540,7 @@ impl RequestHandler<'_> {
     /// Enables or disables events by a new rule of a channel. To enable events, makes the first
     /// channel if the session has no channel for such events.
     fn change_events(&mut self, who: Requester, change: EventChange, events: Events) -> Outcome {
-        let EventChange { enabled, is_kernel } = change;
+        let EventChange { enabled, is_kernel, redactions } = change;
         let at = self.find(who, &events.session)?;
         if is_kernel {
             self.check_kernel(at)?;
@@ -528,7 +559,8 @@ impl RequestHandler<'_> {
             return Err(refusal);
         }
         let account = self.accounts.of(self.sessions.list[at].owner.uid);
-        let rule = SessionRule::new(&account, enabled, events.selection).map_err(exceeded)?;
+        let rule = WantedRule { enabled, selection: events.selection, redactions };
+        let rule = SessionRule::new(&account, rule).map_err(exceeded)?;
         let channels = &self.sessions.list[at].channels;
         let has_channel = channels.iter().any(|one| one.is_kernel == is_kernel);
         let is_taken =
@@ -604,8 +636,9 @@ impl RequestHandler<'_> {
                     false => Reply::Channel(channel.channel.clone()),
                 });
             }
-            let rules = session.channels.iter().flat_map(SessionChannel::rule_messages);
-            replies.extend(rules.map(Reply::Rule));
+            for channel in &session.channels {
+                replies.extend(channel.rule_messages(Reply::Rule, Reply::RedactedRule));
+            }
             replies.extend(self.sessions.loss_replies(session, self.programs.all()));
         }
         Ok(Answer::Done(replies))

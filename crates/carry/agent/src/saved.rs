@@ -9,12 +9,12 @@ use crate::output::Output;
 use crate::owner::Owner;
 use crate::quota::{Account, Accounts, Quota};
 use crate::session::{
-    SamplingRules, Session, SessionChannel, SessionId, SessionRule, size_of_channel,
+    SamplingRules, Session, SessionChannel, SessionId, SessionRule, WantedRule, size_of_channel,
     size_of_sampling, size_of_session,
 };
 use blkkin_control::{
-    Decoder, Received, Rule, SavedCompletion, SavedLimit, SavedLoss, SavedRingTotals,
-    SavedSampling, SavedSession, SavedTrace, SessionState, StateRecord,
+    Decoder, Received, RedactedRule, Redaction, Rule, SavedCompletion, SavedLimit, SavedLoss,
+    SavedRingTotals, SavedSampling, SavedSession, SavedTrace, SessionState, StateRecord,
 };
 use jiff::{Timestamp, Zoned, tz::TimeZone};
 use std::collections::{BTreeMap, HashMap};
@@ -101,15 +101,9 @@ impl SavedState {
                     session.channels.push(SessionChannel::new(channel, is_kernel, bytes));
                 }
             }
-            StateRecord::Rule(Rule { channel, enabled, selection }) => {
-                let Some(session) = self.sessions.last_mut() else { return };
-                let account = accounts.of(session.owner.uid);
-                let mut channels = session.channels.iter_mut();
-                let found = channels.find(|one| one.channel.name == channel);
-                let rule = SessionRule::restore(&account, enabled, selection);
-                if let Some((found, rule)) = found.zip(rule) {
-                    let _ = found.add(rule);
-                }
+            StateRecord::Rule(rule) => self.add_rule(rule, Vec::new(), accounts),
+            StateRecord::RedactedRule(RedactedRule { rule, redactions }) => {
+                self.add_rule(rule, redactions, accounts);
             }
             StateRecord::Trace(trace) => {
                 let uuid = uuid_of(trace.uuid_first, trace.uuid_second);
@@ -142,6 +136,19 @@ impl SavedState {
                         .insert(ChannelKey { session: number, channel: at }, Totals::of(&ended))
                 });
             }
+        }
+    }
+
+    /// Adds a rule to a channel of the last session.
+    fn add_rule(&mut self, rule: Rule, redactions: Vec<Redaction>, accounts: &mut Accounts) {
+        let Rule { channel, enabled, selection } = rule;
+        let Some(session) = self.sessions.last_mut() else { return };
+        let account = accounts.of(session.owner.uid);
+        let mut channels = session.channels.iter_mut();
+        let found = channels.find(|one| one.channel.name == channel);
+        let rule = SessionRule::restore(&account, WantedRule { enabled, selection, redactions });
+        if let Some((found, rule)) = found.zip(rule) {
+            let _ = found.add(rule);
         }
     }
 }

@@ -8,8 +8,8 @@ use crate::quota::{Account, Quota, QuotaError, Share};
 use crate::size_limit::SizeLimit;
 use blkkin_control::rules;
 use blkkin_control::{
-    Activity, Channel, Context, EventRule, Level, Processes, Purpose, Rule, Selection,
-    SessionState, limits,
+    Activity, Channel, Context, EventRule, KernelRule, Level, Processes, Purpose, RedactedRule,
+    Redaction, Rule, Selection, SessionState, limits,
 };
 use jiff::Zoned;
 use std::path::Path;
@@ -67,6 +67,8 @@ pub(crate) struct SentRule {
     rule: EventRule,
     /// Processes that the rule selects. Programs do not get them, the tracer of the kernel does.
     processes: Processes,
+    /// Redactions of fields; only rules for events of the kernel have them.
+    redactions: Vec<Redaction>,
     compiled: Arc<CompiledRule>,
     _bytes: Share,
 }
@@ -119,10 +121,14 @@ impl RuleSet {
         self.sent_rules.iter().map(|order| &order.rule)
     }
 
-    /// Returns the rules in the form that is sent to the tracer of the kernel: selections, and
-    /// whether each enables events.
-    pub(crate) fn selections(&self) -> impl Iterator<Item = (bool, Selection)> {
-        self.sent_rules.iter().map(|order| (order.rule.enabled, order.selection()))
+    /// Returns the rules in the form that is sent to the tracer of the kernel, for a channel.
+    pub(crate) fn kernel_rules(&self, channel: u32) -> impl Iterator<Item = KernelRule> {
+        self.sent_rules.iter().map(move |order| KernelRule {
+            channel,
+            enabled: order.rule.enabled,
+            selection: order.selection(),
+            redactions: order.redactions.clone(),
+        })
     }
 
     /// Returns whether the rules select no event, because none of them enables events.
@@ -152,28 +158,23 @@ impl SessionRule {
     /// Makes a rule. Fails if the user's quota for rules is exceeded.
     pub(crate) fn new(
         account: &Arc<Account>,
-        enabled: bool,
-        selection: Selection,
+        wanted: WantedRule,
     ) -> Result<SessionRule, QuotaError> {
         // The text is charged first, because the compiled rule takes several times as much memory.
-        let bytes = account.reserve(Quota::RuleBytes, size_of_selection(&selection))?;
+        let bytes = account.reserve(Quota::RuleBytes, wanted.size())?;
         let room = account.reserve(Quota::RuleBytes, 0)?;
-        SessionRule::compile(bytes, room, enabled, selection, Share::grow)
+        SessionRule::compile(bytes, room, wanted, Share::grow)
     }
 
     /// Makes a rule that an earlier agent has saved. Its memory is charged even beyond the quota.
-    pub(crate) fn restore(
-        account: &Arc<Account>,
-        enabled: bool,
-        selection: Selection,
-    ) -> Option<SessionRule> {
-        let bytes = account.reserve_unchecked(Quota::RuleBytes, size_of_selection(&selection));
+    pub(crate) fn restore(account: &Arc<Account>, wanted: WantedRule) -> Option<SessionRule> {
+        let bytes = account.reserve_unchecked(Quota::RuleBytes, wanted.size());
         let room = account.reserve_unchecked(Quota::RuleBytes, 0);
         let owe = |room: &mut Share, more| {
             room.grow_unchecked(more);
             Ok(())
         };
-        SessionRule::compile(bytes, room, enabled, selection, owe).ok()
+        SessionRule::compile(bytes, room, wanted, owe).ok()
     }
 
     /// Makes a rule from a selection. `bytes` is the share of the quota for the selection's text,
@@ -182,10 +183,10 @@ impl SessionRule {
     fn compile(
         bytes: Share,
         mut room: Share,
-        enabled: bool,
-        selection: Selection,
+        wanted: WantedRule,
         grow: impl Fn(&mut Share, u64) -> Result<(), QuotaError>,
     ) -> Result<SessionRule, QuotaError> {
+        let WantedRule { enabled, selection, redactions } = wanted;
         let Selection { names, excluded, levels, filter, processes } = selection;
         let executables: Vec<Executable> =
             processes.executables.iter().map(|text| Executable::new(text)).collect();
@@ -194,15 +195,18 @@ impl SessionRule {
         let size = executables.iter().map(|one| EXECUTABLE_SIZE + one.size());
         grow(&mut room, (size.sum::<usize>() + rule.size()) as u64)?;
         let patterns = Arc::new(CompiledRule { rule, _bytes: room });
-        let order = SentRule { rule: sent, processes, compiled: patterns, _bytes: bytes };
+        let order =
+            SentRule { rule: sent, processes, redactions, compiled: patterns, _bytes: bytes };
         Ok(SessionRule { executables, sent_rule: Arc::new(order) })
     }
 
-    /// Returns whether `other` selects the same events of the same processes. Whether the rules
+    /// Returns whether `other` selects the same events of the same processes, with the same
+    /// redactions. Whether the rules
     /// enable or disable these events is not compared.
     fn selects_as(&self, other: &SessionRule) -> bool {
         let (one, two) = (&self.sent_rule.rule, &other.sent_rule.rule);
         self.sent_rule.processes == other.sent_rule.processes
+            && self.sent_rule.redactions == other.sent_rule.redactions
             && (&one.names, &one.excluded, one.levels, &one.filter)
                 == (&two.names, &two.excluded, two.levels, &two.filter)
     }
@@ -249,12 +253,24 @@ impl SessionChannel {
         }
     }
 
-    /// Returns the channel's rules as messages to a command.
-    pub(crate) fn rule_messages(&self) -> impl Iterator<Item = Rule> {
-        self.rules.iter().map(|rule| Rule {
-            channel: self.channel.name.clone(),
-            enabled: rule.sent_rule.rule.enabled,
-            selection: rule.sent_rule.selection(),
+    /// Returns the channel's rules as messages: `plain` makes the message of a rule without
+    /// redactions, and `redacted` that of another one.
+    pub(crate) fn rule_messages<M>(
+        &self,
+        plain: fn(Rule) -> M,
+        redacted: fn(RedactedRule) -> M,
+    ) -> impl Iterator<Item = M> {
+        self.rules.iter().map(move |rule| {
+            let SentRule { redactions, .. } = &*rule.sent_rule;
+            let rule = Rule {
+                channel: self.channel.name.clone(),
+                enabled: rule.sent_rule.rule.enabled,
+                selection: rule.sent_rule.selection(),
+            };
+            match redactions.is_empty() {
+                true => plain(rule),
+                false => redacted(RedactedRule { rule, redactions: redactions.clone() }),
+            }
         })
     }
 }
@@ -286,13 +302,31 @@ pub(crate) fn size_of_channel(channel: &Channel) -> u64 {
     (size_of::<SessionChannel>() + channel.name.len() + contexts.sum::<usize>()) as u64
 }
 
-/// Returns the memory that a rule needs without its compiled patterns, in bytes.
-fn size_of_selection(selection: &Selection) -> u64 {
-    let names = selection.names.iter().chain(&selection.excluded).chain(&selection.filter);
-    let texts = names.chain(&selection.processes.executables);
-    let text_size: usize = texts.map(|text| size_of::<String>() + text.len()).sum();
-    let pids_size = size_of_val(&selection.processes.pids[..]);
-    (size_of::<SessionRule>() + size_of::<SentRule>() + text_size + pids_size) as u64
+/// Rule to make.
+#[derive(Debug)]
+pub(crate) struct WantedRule {
+    /// Set if the rule enables events.
+    pub(crate) enabled: bool,
+    pub(crate) selection: Selection,
+    /// Redactions of the events' fields.
+    pub(crate) redactions: Vec<Redaction>,
+}
+
+impl WantedRule {
+    /// Returns the memory that the rule needs without its compiled patterns, in bytes.
+    fn size(&self) -> u64 {
+        let WantedRule { selection, redactions, .. } = self;
+        let names = selection.names.iter().chain(&selection.excluded).chain(&selection.filter);
+        let texts = names.chain(&selection.processes.executables);
+        let text_size: usize = texts.map(|text| size_of::<String>() + text.len()).sum();
+        let pids_size = size_of_val(&selection.processes.pids[..]);
+        let redaction_size = |one: &Redaction| {
+            size_of::<Redaction>() + one.field.len() + one.events.as_ref().map_or(0, String::len)
+        };
+        let redactions_size: usize = redactions.iter().map(redaction_size).sum();
+        let own_size = size_of::<SessionRule>() + size_of::<SentRule>();
+        (own_size + text_size + pids_size + redactions_size) as u64
+    }
 }
 
 /// Number of bytes charged for an executable pattern of a rule, in addition to its memory. The

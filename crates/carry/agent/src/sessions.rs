@@ -11,7 +11,7 @@ use crate::process::{ProcessInspector, may_run};
 use crate::program::Program;
 use crate::quota::Accounts;
 use crate::saved::SavedState;
-use crate::session::{SamplingRules, Session, SessionChannel, SessionId};
+use crate::session::{SamplingRules, Session, SessionId};
 use blkkin_control::{
     Cause, Reply, SavedLimit, SavedLoss, SavedRingTotals, SavedSampling, SavedSession, StateRecord,
     encode,
@@ -429,8 +429,11 @@ impl Sessions {
                     false => StateRecord::Channel(channel.channel.clone()),
                 });
             }
-            let rules = session.channels.iter().flat_map(SessionChannel::rule_messages);
-            rules.map(StateRecord::Rule).for_each(&mut note);
+            for channel in &session.channels {
+                channel
+                    .rule_messages(StateRecord::Rule, StateRecord::RedactedRule)
+                    .for_each(&mut note);
+            }
             self.saved_counters(session).into_iter().for_each(&mut note);
         }
         for (user, rules) in &self.sampling {
