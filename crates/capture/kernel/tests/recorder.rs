@@ -7,11 +7,11 @@ mod permission;
 
 use blkkin_filter::Filter;
 use blkkin_kernel::{
-    Btf, ChosenProcesses, Error, ProcessScope, Recorder, Selection, TraceFs, TracepointProbe,
-    kernel_name,
+    Btf, ChosenProcesses, Error, HashKey, ProcessScope, Recorder, Selection, TraceFs,
+    TracepointProbe, kernel_name,
 };
 use blkkin_sys::testing::skip;
-use events::{Event, Value, drain};
+use events::{Event, Value, decode_all, drain, packets};
 use permission::attached;
 use std::collections::BTreeSet;
 use std::fs;
@@ -263,6 +263,66 @@ fn filters_select_events() {
     assert!(of("syscall:close").count() >= 8, "a call without a filter is recorded");
     let renamed: Vec<&str> = of("task:task_rename").map(|event| event.text("newcomm")).collect();
     assert_eq!(renamed, ["blkkin-te-1"]);
+}
+
+/// Redacted events have hashes and lengths, and their packets have the texts nowhere. Filters are
+/// evaluated on the texts.
+#[test]
+fn redacted_texts_are_not_recorded() {
+    const NAMES: [&str; 3] = ["private-a", "private-longer", "private-a"];
+    let folder = std::env::temp_dir().join(format!("blkkin-redacted-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let key = HashKey::random().unwrap();
+    let attach = || -> Result<_, Error> {
+        let tracefs = TraceFs::open()?;
+        let call = |name: &str| Ok(tracefs.system_call(name)?.expect("a call of this kernel"));
+        let filter = Filter::parse("filename == \"*/private-*\"").expect("a filter");
+        let redaction = |text: &str| text.parse().expect("a redaction");
+        let rename = tracefs.format("task", "task_rename")?;
+        let selection = Selection {
+            calls: [call("openat"), call("unlinkat")].into_iter().collect::<Result<_, Error>>()?,
+            tracepoints: vec![TracepointProbe {
+                subsystem: "task".to_owned(),
+                format: rename,
+                scope: ProcessScope::Chosen,
+            }],
+            filters: [("syscall:openat".to_owned(), filter)].into(),
+            redactions: ["*name=hash", "pathname=length", "newcomm=hash"].map(redaction).into(),
+            hash_key: Some(key),
+            uuid: UUID,
+            ..Selection::default()
+        };
+        let chosen = ChosenProcesses::new()?;
+        let recorder = Recorder::attach(&selection, &chosen, &Btf::of_kernel()?)?;
+        Ok((recorder, chosen))
+    };
+    let Some((mut recorder, chosen)) = attached("redacted_texts_are_not_recorded", attach()) else {
+        return;
+    };
+    chosen.follow(std::process::id());
+    for name in NAMES {
+        let path = folder.join(name);
+        fs::write(&path, "").unwrap();
+        rustix::fs::unlink(&path).unwrap();
+    }
+    let renamed = std::thread::Builder::new().name("private-thread".to_owned());
+    renamed.spawn(|| ()).unwrap().join().unwrap();
+    recorder.stop();
+    fs::remove_dir_all(&folder).unwrap();
+    let types = recorder.event_types().to_vec();
+    let packets = packets(&mut recorder);
+    assert!(packets.iter().all(|packet| !packet.windows(7).any(|bytes| bytes == b"private")));
+    let events = decode_all(&types, &packets);
+    let paths = NAMES.map(|name| folder.join(name).to_str().expect("UTF-8").to_owned());
+    let of = |name: &str, field: &str| -> Vec<i64> {
+        let named = events.iter().filter(|event| event.name == name);
+        named.map(|event| event.number(field)).collect()
+    };
+    let hashes = paths.clone().map(|path| key.hash(path.as_bytes()).cast_signed());
+    assert_eq!(of("syscall:openat", "filename_hash"), hashes);
+    assert_eq!(of("syscall:unlinkat", "pathname_length"), paths.map(|path| path.len() as i64));
+    let renamed = of("task:task_rename", "newcomm_hash");
+    assert_eq!(renamed, [key.hash(b"private-thread").cast_signed()]);
 }
 
 /// A filter that cannot run in the kernel is refused with its position, and one of an event that is

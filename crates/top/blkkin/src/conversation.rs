@@ -8,7 +8,9 @@ use crate::losses;
 use crate::output::{self, ignore_closed_pipe};
 use crate::values;
 use blkkin_client::{Client, Timeouts};
-use blkkin_control::{Channel, Fault, Loss, Reason, Reply, Request, Rule, SessionState, code};
+use blkkin_control::{
+    Channel, Fault, Loss, Reason, RedactedEvents, RedactedRule, Reply, Request, SessionState, code,
+};
 use blkkin_filter::suggest;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -156,7 +158,8 @@ impl SessionChannel {
 pub(crate) struct SessionDetails {
     pub(crate) state: SessionState,
     pub(crate) channels: Vec<SessionChannel>,
-    pub(crate) rules: Vec<Rule>,
+    /// Rules, of which most have no redactions.
+    pub(crate) rules: Vec<RedactedRule>,
     pub(crate) losses: Vec<Loss>,
 }
 
@@ -308,7 +311,10 @@ fn group_by_session(replies: Vec<Reply>) -> Vec<SessionDetails> {
             (Reply::KernelChannel(channel), Some(last)) => {
                 last.channels.push(SessionChannel { channel, is_kernel: true });
             }
-            (Reply::Rule(rule), Some(last)) => last.rules.push(rule),
+            (Reply::Rule(rule), Some(last)) => {
+                last.rules.push(RedactedRule { rule, redactions: Vec::new() });
+            }
+            (Reply::RedactedRule(rule), Some(last)) => last.rules.push(rule),
             (Reply::Loss(loss), Some(last)) => last.losses.push(loss),
             _ => {}
         }
@@ -333,7 +339,8 @@ fn names_of(request: &Request) -> (Option<&str>, Option<&str>) {
         Request::EnableEvents(events)
         | Request::DisableEvents(events)
         | Request::EnableKernelEvents(events)
-        | Request::DisableKernelEvents(events) => {
+        | Request::DisableKernelEvents(events)
+        | Request::EnableRedactedEvents(RedactedEvents { events, .. }) => {
             (Some(&events.session), events.channel.as_deref())
         }
         Request::CreateSession(_)
@@ -362,6 +369,7 @@ fn part(fault: &Fault) -> &'static str {
         (_, "executables") => "the patterns for executables",
         (_, "output") => "the output directory",
         (_, "rules") => "the rules",
+        (_, "redactions" | "field") => "the redactions",
         (message, _) => message,
     }
 }

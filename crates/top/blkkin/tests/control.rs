@@ -289,6 +289,7 @@ fn sessions_are_listed() {
                     "pids": [7, 8],
                     "executables": ["osd*"],
                     "children": true,
+                    "redactions": [],
                 },
                 {
                     "channel": "main",
@@ -301,6 +302,7 @@ fn sessions_are_listed() {
                     "pids": [],
                     "executables": [],
                     "children": false,
+                    "redactions": [],
                 },
             ],
             "losses": [],

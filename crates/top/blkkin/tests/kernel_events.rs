@@ -5,7 +5,7 @@ mod support;
 
 use blkkin_trace::{Endpoint, Trace, sample};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -364,4 +364,104 @@ fn a_session_goes_on_without_the_tracer() {
     });
     // Events up to the tracer's end were in memory that the agent had mapped.
     assert!(paths(&events(&node.output(), "syscall:unlinkat")).contains(&"file"));
+}
+
+/// Returns true if a file below `directory` contains these bytes.
+fn contains(directory: &Path, bytes: &[u8]) -> bool {
+    fs::read_dir(directory).unwrap().any(|entry| {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => contains(&path, bytes),
+            false => fs::read(path).unwrap().windows(bytes.len()).any(|window| window == bytes),
+        }
+    })
+}
+
+/// The texts of redacted fields are nowhere in the trace, also not in its state; equal texts have
+/// equal hashes. Filters are evaluated on the texts.
+#[test]
+fn redacted_texts_are_nowhere_in_the_trace() {
+    let node = Node::new();
+    let open = node.directory.path().join("private-open");
+    let _open = fs::File::create(&open).unwrap();
+    let rules: [&[&str]; 3] = [
+        &[
+            "--kernel",
+            "syscall:unlinkat",
+            "--filter",
+            "pathname == \"private-*\"",
+            "--redact",
+            "path*=hash,pathname=hash",
+        ],
+        &["--kernel", "syscall:openat", "--exe", "cat", "--redact", "filename=length"],
+        &["--kernel", "process:exec", "--redact", "*=hash"],
+    ];
+    let Some(_agent) = start("redacted", &node, &rules) else { return };
+    remove(&node, "rm", &["private-a", "private-b", "other"]);
+    remove(&node, "rm", &["private-a"]);
+    remove(&node, "private-program", &["private-c"]);
+    let read = Command::new("cat").arg(&open).status().unwrap();
+    assert!(read.success());
+    let listed = node.run(&["session", "list", "s"]);
+    assert!(listed.contains("--redact path*=hash --redact pathname=hash"), "{listed}");
+    node.end_session();
+
+    let removed = events(&node.output(), "syscall:unlinkat");
+    let hashes: Vec<&Value> =
+        removed.iter().map(|event| &event["fields"]["pathname_hash"]).collect();
+    let [a, b, again, c] = hashes[..] else { panic!("{removed:#?}") };
+    assert!(a == again && a != b && b != c && a != c, "{hashes:?}");
+    assert!(removed.iter().all(|event| event["fields"]["pathname"].is_null()), "{removed:#?}");
+    let opened = events(&node.output(), "syscall:openat");
+    let length = open.to_str().unwrap().len();
+    let is_open = |event: &Value| event["fields"]["filename_length"] == length;
+    assert!(opened.iter().any(is_open), "{opened:#?}");
+    let executed = events(&node.output(), "process:exec");
+    for field in ["filename_hash", "name_hash"] {
+        let hashes = executed.iter().filter_map(|event| event["fields"][field].as_u64());
+        assert!(hashes.collect::<BTreeSet<u64>>().len() >= 3, "{executed:#?}");
+    }
+    // The strictest method of all rules holds for the state.
+    let files = events(&node.output(), "state:file");
+    let is_own = |file: &&Value| file["fields"]["of_pid"] == std::process::id();
+    let mut own_files = files.iter().filter(is_own);
+    assert!(own_files.any(|file| file["fields"]["path_length"] == length), "{files:#?}");
+
+    // The name of the hash's field shows that the search finds what is there.
+    assert!(contains(&node.output(), b"pathname_hash"));
+    assert!(!contains(&node.output(), b"private-"));
+    if is_installed("babeltrace2") {
+        let peer = run(Command::new("babeltrace2").arg(node.output()));
+        assert!(peer.status.success(), "{}", text(&peer.stderr));
+        let lines = text(&peer.stdout);
+        assert_eq!(lines.lines().filter(|line| line.contains("pathname_hash = 0x")).count(), 4);
+    }
+}
+
+/// A mistaken redaction is reported with the nearest field, and nothing is recorded by its rule.
+#[test]
+fn mistaken_redactions_are_reported() {
+    let node = Node::new();
+    let message = refused(&node, &["event", "enable", "test:*", "--redact", "name=hash"]);
+    assert!(message.contains("--redact is only for events of the kernel"), "{message}");
+    let message = refused(&node, &["event", "enable", "--kernel", "*:*", "--redact", "name=md5"]);
+    assert!(message.contains("`name=md5` is no redaction"), "{message}");
+    let Some(_agent) = start("mistaken", &node, &[&["--kernel", "process:exit"]]) else { return };
+    let enable = |probe: &str, redaction: &str| {
+        refused(&node, &["event", "enable", "--kernel", probe, "--redact", redaction])
+    };
+    let message = enable("syscall:unlinkat", "pathnam=hash");
+    let expected = "`syscall:unlinkat`: no event has a text `pathnam` to redact; did you mean \
+                    `pathname`?";
+    assert!(message.contains(expected), "{message}");
+    let message = enable("syscall:openat", "flags=hash");
+    assert!(message.contains("`flags` of `syscall:openat` is no text and no bytes"), "{message}");
+    let program = std::env::current_exe().unwrap();
+    let uprobe = format!("uprobe:{}:main", program.display());
+    let message =
+        refused(&node, &["event", "enable", "--probe", &uprobe, "--redact", "arg0=length"]);
+    assert!(message.contains("`arg0` of `uprobe:"), "{message}");
+    remove(&node, "rm", &["file"]);
+    node.end_session();
+    assert_eq!(events(&node.output(), "syscall:unlinkat"), [Value::Null; 0]);
 }

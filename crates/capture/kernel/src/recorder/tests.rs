@@ -33,9 +33,11 @@ impl Machine {
     fn read() -> Result<Machine, Error> {
         let tracefs = TraceFs::open()?;
         let btf = Btf::of_kernel()?;
+        let tracepoints = tracefs.events()?.into_iter();
         Ok(Machine {
             calls: tracefs.system_calls()?.into(),
-            tracepoints: tracefs.events()?,
+            // Events of ftrace itself are in the list, but are no tracepoints.
+            tracepoints: tracepoints.filter(|one| one.subsystem != "ftrace").collect(),
             raw: btf.raw_tracepoints().map(str::to_owned).collect(),
             slots: Arc::new(SpanSlots::new()?),
             // No process is chosen: the programs run, but record nothing.
@@ -72,7 +74,10 @@ impl Machine {
             calls: Arc::clone(&self.calls),
             recorded_calls: calls(random, 80),
         });
+        let redactions = [vec![], vec![], vec!["*=hash"], vec!["*=length", "filename=hash"]];
+        let redactions = random.one_of(&redactions).into_iter();
         Selection {
+            redactions: redactions.map(|text| text.parse().expect("a redaction")).collect(),
             calls: calls(random, 80),
             tracepoints,
             functions,
@@ -133,6 +138,32 @@ fn the_kernel_accepts_random_selections_and_filters() {
         }
     }
     assert!(accepted > 5 && filtered > 5, "{accepted}, {filtered}, refused: {refused}");
+}
+
+/// All system calls of this machine are recorded with hashes, by programs that the kernel accepts.
+#[test]
+fn the_kernel_accepts_hashes_of_all_calls() {
+    let test = "the_kernel_accepts_hashes_of_all_calls";
+    let machine = match Machine::read() {
+        Ok(machine) => machine,
+        Err(error) => return skip(test, &error.to_string()),
+    };
+    let selection = Selection {
+        calls: machine.calls.to_vec(),
+        process_events: [true; 3],
+        redactions: vec!["*=hash".parse().expect("a redaction")],
+        ring_size: Some(128 << 10),
+        ..Selection::default()
+    };
+    match machine.attach(&selection) {
+        Ok(recorder) => {
+            let fields = recorder.event_types().iter().flat_map(|one| &one.fields);
+            let hashes = fields.filter(|field| field.name.ends_with("_hash")).count();
+            assert!(hashes > 50, "{hashes}");
+        }
+        Err(error) if error.is_permission() => skip(test, &error.to_string()),
+        Err(error) => panic!("{error}"),
+    }
 }
 
 /// Returns true for events that have no filters.

@@ -100,21 +100,32 @@ fn decode(types: &[EventType], mut bytes: &[u8], events: &mut Vec<Event>) {
     }
 }
 
-/// Consumes all events, and returns them in order of time.
-pub(crate) fn drain(recorder: &mut Recorder) -> Vec<Event> {
-    let types = recorder.event_types().to_vec();
-    let mut events = Vec::new();
-    let mut buffer = Vec::new();
+/// Consumes all packets.
+pub(crate) fn packets(recorder: &mut Recorder) -> Vec<Vec<u8>> {
+    let mut packets = Vec::new();
     for ring in 0..recorder.ring_count() {
         loop {
-            buffer.clear();
-            match recorder.take(ring, &mut buffer) {
-                TakeOutcome::Packet(_) => decode(&types, &buffer[packet::SIZE..], &mut events),
+            let mut packet = Vec::new();
+            match recorder.take(ring, &mut packet) {
+                TakeOutcome::Packet(_) => packets.push(packet),
                 TakeOutcome::Empty => break,
                 other => panic!("{other:?}"),
             }
         }
     }
+    packets
+}
+
+/// Decodes the events of packets, in order of time.
+pub(crate) fn decode_all(types: &[EventType], packets: &[Vec<u8>]) -> Vec<Event> {
+    let mut events = Vec::new();
+    packets.iter().for_each(|one| decode(types, &one[packet::SIZE..], &mut events));
     events.sort_by_key(|event| event.time);
     events
+}
+
+/// Consumes all events, and returns them in order of time.
+pub(crate) fn drain(recorder: &mut Recorder) -> Vec<Event> {
+    let types = recorder.event_types().to_vec();
+    decode_all(&types, &packets(recorder))
 }

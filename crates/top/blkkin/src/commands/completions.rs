@@ -170,6 +170,10 @@ pub(super) fn levels() -> Vec<CompletionCandidate> {
     Severity::words().map(CompletionCandidate::new).collect()
 }
 
+pub(super) fn redactions() -> Vec<CompletionCandidate> {
+    ["*=hash", "*=length", "filename=hash", "filename=length"].map(CompletionCandidate::new).into()
+}
+
 pub(super) fn contexts() -> Vec<CompletionCandidate> {
     values::contexts().map(CompletionCandidate::new).collect()
 }

@@ -11,7 +11,7 @@ use crate::exit::{Error, Exit, note};
 use crate::output::ColorChoice;
 use crate::values;
 use blkkin_control::rules::Pattern;
-use blkkin_control::{Events, Level, Levels, Request, Selection};
+use blkkin_control::{Events, Level, Levels, RedactedEvents, Redaction, Request, Selection};
 use blkkin_filter::Filter;
 use clap_complete::engine::ArgValueCandidates;
 use processes::ProcessArgs;
@@ -54,6 +54,7 @@ enum Command {
         blkkin event enable --all --exe ceph-osd --pid 4711 --children\n  \
         blkkin event enable --kernel 'block:*' syscall:fsync  of the kernel, in the same session\n  \
         blkkin event enable --kernel 'syscall:*' --exe postgres\n  \
+        blkkin event enable --kernel syscall:openat --redact filename=hash\n  \
         blkkin event enable --probe kprobe:vfs_unlink --probe 'usdt:python3:python:gc__*'",
     after_help = crate::help::AGENT_HELP
 )]
@@ -65,6 +66,17 @@ struct Enable {
     /// programs and disks that there are when the session starts
     #[arg(long, help_heading = "Kernel")]
     no_state: bool,
+
+    /// Record in place of a text or of bytes its length (FIELD=length) or a hash that is the same
+    /// for equal texts of this recording (FIELD=hash); in FIELD `*` matches any characters
+    #[arg(
+        long,
+        value_name = "FIELD=METHOD,…",
+        value_delimiter = ',',
+        help_heading = "Kernel",
+        add = ArgValueCandidates::new(completions::redactions)
+    )]
+    redact: Vec<Redaction>,
 }
 
 /// Stop recording events
@@ -176,14 +188,13 @@ struct EventArgs {
 
 pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     match args.command {
-        Command::Enable(args) => {
-            let requests =
-                Requests { programs: Request::EnableEvents, kernel: Request::EnableKernelEvents };
-            enable(args, &requests)
-        }
+        Command::Enable(args) => enable(args),
         Command::Disable(args) => {
-            let requests =
-                Requests { programs: Request::DisableEvents, kernel: Request::DisableKernelEvents };
+            let requests = Requests {
+                programs: Request::DisableEvents,
+                kernel: Request::DisableKernelEvents,
+                redactions: Vec::new(),
+            };
             change(args.events, "event disable", "disabled", &requests)?;
             Ok(Exit::Ok)
         }
@@ -206,6 +217,25 @@ pub(super) fn check_patterns(patterns: &[String]) -> Result<(), Error> {
 struct Requests {
     programs: fn(Events) -> Request,
     kernel: fn(Events) -> Request,
+    /// Redactions of the events of the kernel; only requests that enable events have them.
+    redactions: Vec<Redaction>,
+}
+
+impl Requests {
+    /// Returns requests that enable events.
+    fn enabling(redactions: Vec<Redaction>) -> Requests {
+        let (programs, kernel) = (Request::EnableEvents, Request::EnableKernelEvents);
+        Requests { programs, kernel, redactions }
+    }
+
+    /// Returns the request for events of the kernel.
+    fn kernel(&self, events: Events) -> Request {
+        let redactions = self.redactions.clone();
+        match redactions.is_empty() {
+            true => (self.kernel)(events),
+            false => Request::EnableRedactedEvents(RedactedEvents { events, redactions }),
+        }
+    }
 }
 
 /// Names of the events that tell what there was when the session started.
@@ -217,9 +247,17 @@ const WAITS: [&str; 2] = ["request:wait", "request:disk"];
 
 /// Enables events; those of the kernel with the state of the same processes, and with the runs of
 /// the same programs if their waits are recorded.
-fn enable(args: Enable, requests: &Requests) -> Result<Exit, Error> {
-    let Enable { mut events, no_state } = args;
+fn enable(args: Enable) -> Result<Exit, Error> {
+    let Enable { mut events, no_state, redact } = args;
     let has_kernel = events.kernel || !events.probe.is_empty();
+    if !has_kernel && !redact.is_empty() {
+        let error = Error::usage("--redact is only for events of the kernel");
+        return Err(error.hint("add --kernel or --probe"));
+    }
+    // State may hold the same texts in other fields.
+    let strictest = redact.iter().map(|redaction| redaction.method).max();
+    let of_state = strictest.map(|method| Redaction { events: None, field: "*".into(), method });
+    let requests = Requests::enabling(redact);
     let names_state = events.patterns.iter().any(|name| name.starts_with("state:"));
     let needs_state = has_kernel && !no_state && !names_state;
     let patterns: Vec<Pattern> = events.patterns.iter().map(|name| Pattern::new(name)).collect();
@@ -229,9 +267,9 @@ fn enable(args: Enable, requests: &Requests) -> Result<Exit, Error> {
         events.exclude.push(STATE.to_owned());
     }
     let (agent, channel) = (events.agent.clone(), events.channel.clone());
-    let Changed { session, selection } = change(events, "event enable", "enabled", requests)?;
+    let Changed { session, selection } = change(events, "event enable", "enabled", &requests)?;
     let Selection { excluded, processes, .. } = selection;
-    let also_enable = |name: &str, channel: Option<String>, request: fn(Events) -> Request| {
+    let also_enable = |name: &str, channel: Option<String>, request: &dyn Fn(Events) -> Request| {
         let (excluded, processes) = (excluded.clone(), processes.clone());
         let selection = Selection { excluded, processes, ..Selection::for_names([name]) };
         agent.request_for_session(Some(&session), |session| {
@@ -240,11 +278,13 @@ fn enable(args: Enable, requests: &Requests) -> Result<Exit, Error> {
         })
     };
     // The user may be permitted to record some events only.
-    if needs_state && let Err(error) = also_enable(STATE, channel, requests.kernel) {
+    let of_state = Requests::enabling(of_state.into_iter().collect());
+    let of_state = |events| of_state.kernel(events);
+    if needs_state && let Err(error) = also_enable(STATE, channel, &of_state) {
         note(&format!("the state of processes is not recorded: {}", error.message()));
     }
     // There may be several channels for programs.
-    if needs_runs && let Err(error) = also_enable(RUNS, None, requests.programs) {
+    if needs_runs && let Err(error) = also_enable(RUNS, None, &Request::EnableEvents) {
         note(&format!(
             "the time that programs work for spans is not recorded: {}; `blkkin event enable \
              --channel CHANNEL {RUNS}` records it",
@@ -268,7 +308,6 @@ fn change(
     requests: &Requests,
 ) -> Result<Changed, Error> {
     let is_kernel = args.kernel || !args.probe.is_empty();
-    let request = if is_kernel { requests.kernel } else { requests.programs };
     args.patterns.append(&mut args.probe);
     if let Some(text) = &args.filter {
         let color = ColorChoice::Auto.applies(&io::stderr());
@@ -293,7 +332,8 @@ fn change(
     };
     let channel = args.channel;
     let events = |session| {
-        request(Events { session, channel: channel.clone(), selection: selection.clone() })
+        let events = Events { session, channel: channel.clone(), selection: selection.clone() };
+        if is_kernel { requests.kernel(events) } else { (requests.programs)(events) }
     };
     let done = args.agent.request_for_session(args.session.name(), events)?;
     let names = selection.names.join(", ");

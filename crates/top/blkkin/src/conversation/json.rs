@@ -4,8 +4,8 @@
 use super::{SessionChannel, SessionDetails};
 use crate::losses;
 use blkkin_control::{
-    Application, Context, EventType, Field, FieldKind, Levels, Processes, Rule, Scalar,
-    WAIT_FOREVER,
+    Application, Context, EventType, Field, FieldKind, Levels, Processes, RedactedRule, Redaction,
+    Scalar, WAIT_FOREVER,
 };
 use serde_json::{Value, json};
 
@@ -41,7 +41,9 @@ pub(crate) fn channel(listed: &SessionChannel) -> Value {
     })
 }
 
-fn rule(rule: &Rule) -> Value {
+fn rule(redacted: &RedactedRule) -> Value {
+    let RedactedRule { rule, redactions } = redacted;
+    let redaction = |one: &Redaction| json!({ "events": one.events, "field": one.field, "method": one.method.word() });
     let selection = &rule.selection;
     let (level, level_only) = match selection.levels {
         Levels::Any => (None, None),
@@ -60,6 +62,7 @@ fn rule(rule: &Rule) -> Value {
         "pids": pids,
         "executables": executables,
         "children": children,
+        "redactions": redactions.iter().map(redaction).collect::<Vec<_>>(),
     })
 }
 

@@ -6,7 +6,9 @@ use crate::losses;
 use crate::output::plural;
 use crate::table::{Align, Table};
 use crate::values::{blocking_text, size_text};
-use blkkin_control::{Channel, Context, Levels, Purpose, Request, Selection};
+use blkkin_control::{
+    Channel, Context, Levels, Purpose, RedactedRule, Redaction, Request, Selection,
+};
 use blkkin_reader::Text;
 use blkkin_text::time::{TimeFormat, TimePrinter};
 
@@ -101,9 +103,10 @@ fn describe_session(listed: &SessionDetails) -> String {
     if !rules.is_empty() {
         let mut table =
             Table::new(&[("CHANNEL", Align::Left), ("RULE", Align::Left), ("EVENTS", Align::Left)]);
-        for rule in rules {
+        for RedactedRule { rule, redactions } in rules {
             let enabled = if rule.enabled { "enable" } else { "disable" };
-            let cells = [rule.channel.as_str(), enabled, &selection(&rule.selection)];
+            let events = selection(&rule.selection) + &redactions_text(redactions);
+            let cells = [rule.channel.as_str(), enabled, &events];
             table.row(cells.map(Into::into).into());
         }
         text += &format!("\n{}", table.print(false));
@@ -178,6 +181,16 @@ fn selection(selection: &Selection) -> String {
         text += " --children";
     }
     text
+}
+
+/// Formats redactions in the syntax of the command line, with the events of those that an approval
+/// demands.
+fn redactions_text(redactions: &[Redaction]) -> String {
+    let text = |one: &Redaction| match &one.events {
+        None => format!(" --redact {one}"),
+        Some(events) => format!(" (redacted as approved: {events} {one})"),
+    };
+    redactions.iter().map(text).collect()
 }
 
 /// Formats a time as date and time in the local time zone, to the second.
