@@ -2,11 +2,11 @@
 //! and fields, and publishes it.
 
 use crate::assembler::Register::{R0, R1};
-use crate::assembler::{Alu, Assembler, If, Label, Size};
+use crate::assembler::{Address, Alu, Assembler, If, Label, Size};
 use crate::filter_code::{FieldTable, FilterCode, Functions};
 use crate::frame::PROCESS;
 use crate::redaction_code::RedactionCode;
-use crate::ring_code::{FieldWriter, Preemption, RingCode};
+use crate::ring_code::{FieldWriter, Preemption, RingCode, Room};
 
 /// Size in bytes of an event's header and context.
 const FIXED_SIZE: usize = blkkin_ring::HEADER_SIZE + 8;
@@ -30,6 +30,14 @@ pub(crate) struct EventCode<'c> {
 pub(crate) struct EventSize {
     pub(crate) id: u16,
     pub(crate) fields_max: usize,
+}
+
+/// Slots of the frame with the id of an event, and with the maximum size of its fields in bytes. The
+/// size is lost.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EventSlots {
+    pub(crate) id: Address,
+    pub(crate) size: Address,
 }
 
 impl<'c> EventCode<'c> {
@@ -67,18 +75,67 @@ impl<'c> EventCode<'c> {
         event: EventSize,
         write: impl FnOnce(&mut Assembler, &mut FieldWriter),
     ) {
+        let mut fields = self.begin(Room::Bytes(FIXED_SIZE + event.fields_max), event.id);
+        let EventCode { rings, code, redaction, .. } = self;
+        write(code, &mut fields);
+        *redaction = fields.redaction;
+        RingCode::end_event(code, fields.size());
+        rings.publish(code);
+    }
+
+    /// Adds the code that records an event of one of several types, as [`record`](Self::record). The
+    /// program has stored the size of the type's fields and the id in two slots. `select` adds the
+    /// code that jumps to the label of the type, or to the last label if it is none of them, and
+    /// `write` adds the fields of a type.
+    ///
+    /// The kernel's verifier examines what all types have in common once, unless the program lets
+    /// it know the type: `select` must not use what the program knew when it stored the size.
+    pub(crate) fn record_one_of<T>(
+        &mut self,
+        slots: EventSlots,
+        types: &[T],
+        select: impl FnOnce(&mut Assembler, &[Label], Label),
+        mut write: impl FnMut(&mut Assembler, &T, &mut FieldWriter),
+    ) {
+        self.code.load(Size::Bits64, R1, slots.size);
+        self.code.alu_number(Alu::Add, R1, FIXED_SIZE as i32);
+        self.code.store(Size::Bits64, slots.size, R1);
+        let fields = self.begin(Room::Slot(slots.size), 0);
+        let EventCode { rings, code, end, redaction, .. } = self;
+        code.load(Size::Bits64, R1, slots.id);
+        RingCode::set_id(code, R1);
+        let [is_written, is_none] = [(); 2].map(|()| code.label());
+        let labels: Vec<Label> = types.iter().map(|_| code.label()).collect();
+        select(code, &labels, is_none);
+        for (one, label) in types.iter().zip(labels) {
+            code.set(label);
+            let mut fields = fields;
+            fields.redaction = *redaction;
+            write(code, one, &mut fields);
+            *redaction = fields.redaction;
+            RingCode::end_event(code, fields.size());
+            code.jump(is_written);
+        }
+        code.set(is_none);
+        RingCode::cancel(code);
+        code.jump(*end);
+        code.set(is_written);
+        rings.publish(code);
+    }
+
+    /// Adds the code that reserves space for an event, and writes its header and context. Returns
+    /// the writer of its fields.
+    fn begin(&mut self, room: Room, id: u16) -> FieldWriter {
         let EventCode { rings, preemption, code, end, switch, redaction, .. } = self;
-        rings.reserve(code, FIXED_SIZE + event.fields_max, *preemption, *switch, *end);
+        rings.reserve(code, room, *preemption, *switch, *end);
         let mut fields = FieldWriter::after_header(*redaction);
-        rings.header(code, event.id);
+        rings.header(code, id);
         code.load(Size::Bits64, R1, PROCESS);
         code.alu_number(Alu::ShiftRight, R1, 32);
         fields.register(code, 4, R1);
         code.load(Size::Bits64, R1, PROCESS);
         fields.register(code, 4, R1);
-        write(code, &mut fields);
-        *redaction = fields.redaction;
-        rings.commit(code, fields.size());
+        fields
     }
 
     /// Ends a program that records no event.

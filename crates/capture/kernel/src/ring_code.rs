@@ -10,7 +10,7 @@
 //! it while they are preempted; the processor's other programs use shared rings meanwhile.
 //!
 //! An event is written in place: [`RingCode::reserve`] acquires a ring and reserves space for the
-//! largest event of its type, and [`RingCode::commit`] publishes as many bytes as were written.
+//! largest event of its type, and [`RingCode::publish`] publishes as many bytes as were written.
 
 use crate::assembler::Register::{R0, R1, R2, R3, R4, R6, R7, R8, R9, R10};
 use crate::assembler::{Address, Alu, Assembler, Helper, If, Label, Register, Size};
@@ -46,6 +46,14 @@ pub(crate) enum Preemption {
     Possible,
 }
 
+/// Size of the largest event of a type, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Room {
+    Bytes(usize),
+    /// Slot of the frame with the number of bytes, which leaves room for a packet's header.
+    Slot(Address),
+}
+
 /// Generator of code for one set of rings.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RingCode<'s> {
@@ -61,19 +69,17 @@ pub(crate) struct RingCode<'s> {
 }
 
 impl RingCode<'_> {
-    /// Acquires a ring and sets [`EVENT`] to memory for an event of `size_max` bytes. If the ring
-    /// is full, or no ring can be acquired, counts the event as lost and jumps to `lost`. `switch`
+    /// Acquires a ring and sets [`EVENT`] to memory for an event of this size. If the ring is full, or no ring can be acquired, counts the event as lost and jumps to `lost`. `switch`
     /// is the label of [`define_switch`](Self::define_switch).
     pub(crate) fn reserve(
         &self,
         code: &mut Assembler,
-        size_max: usize,
+        room: Room,
         preemption: Preemption,
         switch: Label,
         lost: Label,
     ) {
         let shape = self.shape;
-        debug_assert!(packet::SIZE + size_max < shape.subbuffer_size);
         let processors = self.processors;
         let [shared, taken, begin, append, full, done] = [(); 6].map(|()| code.label());
         code.call(Helper::GetSmpProcessorId);
@@ -91,7 +97,16 @@ impl RingCode<'_> {
         // Events never reach the last byte of a sub-buffer, so only the ring's first position is at
         // the start of one.
         code.jump_if_number(If::Equal, R1, 0, begin);
-        code.alu_number(Alu::Add, R1, size_max as i32);
+        match room {
+            Room::Bytes(bytes) => {
+                debug_assert!(packet::SIZE + bytes < shape.subbuffer_size);
+                code.alu_number(Alu::Add, R1, bytes as i32);
+            }
+            Room::Slot(slot) => {
+                code.load(Size::Bits64, R2, slot);
+                code.alu(Alu::Add, R1, R2);
+            }
+        }
         code.jump_if_number(If::Less, R1, shape.subbuffer_size as i32, append);
         code.set(begin);
         code.load(Size::Bits64, R1, RING_SLOT);
@@ -153,13 +168,22 @@ impl RingCode<'_> {
         code.set(is_later);
     }
 
-    /// Publishes an event that has `size` bytes in addition to its strings, releases the ring, and
-    /// wakes the reader if it sleeps.
-    pub(crate) fn commit(&self, code: &mut Assembler, size: usize) {
+    /// Ends an event that has `size` bytes in addition to its strings.
+    pub(crate) fn end_event(code: &mut Assembler, size: usize) {
+        code.alu_number(Alu::Add, POSITION, size as i32);
+    }
+
+    /// Releases the ring without an event.
+    pub(crate) fn cancel(code: &mut Assembler) {
+        release(code);
+    }
+
+    /// Publishes an event that has [ended](Self::end_event), releases the ring, and wakes the reader
+    /// if it sleeps.
+    pub(crate) fn publish(&self, code: &mut Assembler) {
         let is_awake = code.label();
         code.load(Size::Bits64, R1, TIME_SLOT);
         code.store(Size::Bits64, Address(CONTROL, layout::LAST_TIME as i16), R1);
-        code.alu_number(Alu::Add, POSITION, size as i32);
         // The processor makes stores visible in their order, so a reader that sees the position
         // sees the event.
         code.store(Size::Bits64, Address(CONTROL, layout::WRITE as i16), POSITION);
@@ -335,7 +359,7 @@ fn release(code: &mut Assembler) {
 }
 
 /// Writer of an event's fields, in order, into the space that [`RingCode::reserve`] has reserved.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct FieldWriter {
     /// Offset of the next field, without the strings before it.
     offset: usize,
@@ -348,7 +372,7 @@ impl FieldWriter {
         FieldWriter { offset: layout::HEADER_SIZE, redaction }
     }
 
-    /// Returns the size of the event without its strings, for [`RingCode::commit`].
+    /// Returns the size of the event without its strings, for [`RingCode::end_event`].
     pub(crate) fn size(&self) -> usize {
         self.offset
     }

@@ -11,7 +11,7 @@ use crate::btf::Btf;
 use crate::call_type::{ADDRESS_SIZE_MAX, ArgumentKind, CallType, PATH_SIZE_MAX};
 use crate::chosen::ChosenCode;
 use crate::error::Error;
-use crate::event_code::{EventCode, EventSize};
+use crate::event_code::{EventCode, EventSlots};
 use crate::event_type::Integer;
 use crate::filter_code::{FieldForm, FieldLoader, FieldTable, FilterCode};
 use crate::frame::{BEGIN, DURATION, PROCESS, RESULT, SCRATCH, SECOND_SCRATCH, offset};
@@ -127,7 +127,7 @@ pub(crate) struct ExitCode<'c> {
 
 /// Maximum number of calls that one program records. The jumps of larger programs would be too long
 /// for their instructions.
-const CALLS_MAX: usize = 64;
+const CALLS_MAX: usize = 256;
 
 impl ExitCode<'_> {
     /// Returns the programs, each of which records a part of the calls.
@@ -152,37 +152,56 @@ impl ExitCode<'_> {
             code.copy(R7, R0);
             span.read(code, R7, end);
         }
-        code.load(Size::Bits64, R2, Address(R6, self.places.number));
-        let take_begin = code.label();
+        let number = Address(R6, self.places.number);
+        code.load(Size::Bits64, R2, number);
+        let [take_begin, is_selected, has_begin] = [(); 3].map(|()| code.label());
         let labels: Vec<Label> = self.calls.iter().map(|_| code.label()).collect();
-        let numbers: Vec<(u32, Label)> =
-            self.calls.iter().map(|call| call.number).zip(labels.iter().copied()).collect();
-        dispatch(code, &numbers, end);
+        dispatch(code, &self.numbers(&labels), end);
+        let slots = EventSlots { id: SCRATCH, size: SECOND_SCRATCH };
         for ((call, filter), label) in self.calls.iter().zip(self.filters).zip(labels) {
             program.code.set(label);
-            program.code.load(Size::Bits64, R1, PROCESS);
-            program.code.number(R2, call.number.into());
-            program.code.call_local(take_begin);
-            program.code.store(Size::Bits64, BEGIN, R0);
-            let uses_duration = filter.as_ref().is_some_and(|filter| filter.uses("duration"));
-            if uses_duration {
-                // The event has the duration that has passed the filter.
-                program.code.call(Helper::KtimeGetNs);
-                load_duration(&mut program.code);
-                program.code.store(Size::Bits64, DURATION, R1);
-            }
             if let Some(filter) = filter {
-                program.filter(filter, filter_fields(self.places, call, uses_duration));
+                program.code.number(R2, call.number.into());
+                call_take_begin(&mut program.code, take_begin);
+                if uses_duration(Some(filter)) {
+                    // The event has the duration that has passed the filter.
+                    program.code.call(Helper::KtimeGetNs);
+                    load_duration(&mut program.code);
+                    program.code.store(Size::Bits64, DURATION, R1);
+                }
+                let fields = filter_fields(self.places, call, uses_duration(Some(filter)));
+                program.filter(filter, fields);
             }
-            let event = EventSize { id: call.id, fields_max: call.size_max() };
-            program.record(event, |code, fields| {
-                write_fields(code, self.places, call, uses_duration, fields);
-            });
-            program.code.jump(end);
+            program.code.store_number(Size::Bits64, slots.id, call.id.into());
+            program.code.store_number(Size::Bits64, slots.size, call.size_max() as i32);
+            program.code.jump(if filter.is_some() { has_begin } else { is_selected });
         }
+        let code = &mut program.code;
+        code.set(is_selected);
+        code.load(Size::Bits64, R2, number);
+        call_take_begin(code, take_begin);
+        code.set(has_begin);
+        let calls: Vec<(&CallType, bool)> = self
+            .calls
+            .iter()
+            .zip(self.filters)
+            .map(|(call, filter)| (call, uses_duration(filter.as_ref())))
+            .collect();
+        let select = |code: &mut Assembler, labels: &[Label], other| {
+            code.load(Size::Bits64, R2, number);
+            dispatch(code, &self.numbers(labels), other);
+        };
+        program.record_one_of(slots, &calls, select, |code, (call, uses_duration), fields| {
+            write_fields(code, self.places, call, *uses_duration, fields);
+        });
         let mut code = program.finish();
         self.define_take_begin(&mut code, take_begin);
         code
+    }
+
+    /// Returns the numbers of the calls, each with its label.
+    fn numbers(&self, labels: &[Label]) -> Vec<(u32, Label)> {
+        self.calls.iter().map(|call| call.number).zip(labels.iter().copied()).collect()
     }
 
     /// Defines a function that returns the time at which a thread's call began, and clears it. `R1`
@@ -204,6 +223,18 @@ impl ExitCode<'_> {
         code.set(is_other);
         code.exit();
     }
+}
+
+fn uses_duration(filter: Option<&FilterCode>) -> bool {
+    filter.is_some_and(|filter| filter.uses("duration"))
+}
+
+/// Stores the time at which the current call began. `take_begin` is the function that returns it,
+/// and `R2` the number of the call.
+fn call_take_begin(code: &mut Assembler, take_begin: Label) {
+    code.load(Size::Bits64, R1, PROCESS);
+    code.call_local(take_begin);
+    code.store(Size::Bits64, BEGIN, R0);
 }
 
 /// Writes the fields of a call. The duration is in its slot if that is known, else it is computed.
