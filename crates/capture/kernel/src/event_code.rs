@@ -6,7 +6,7 @@ use crate::assembler::{Address, Alu, Assembler, If, Label, Size};
 use crate::filter_code::{FieldTable, FilterCode, Functions};
 use crate::frame::PROCESS;
 use crate::redaction_code::RedactionCode;
-use crate::ring_code::{FieldWriter, Preemption, RingCode, Room};
+use crate::ring_code::{FieldWriter, Preemption, RING_SLOT, RingCode, Room};
 
 /// Size in bytes of an event's header and context.
 const FIXED_SIZE: usize = blkkin_ring::HEADER_SIZE + 8;
@@ -53,7 +53,7 @@ impl<'c> EventCode<'c> {
     ) -> EventCode<'c> {
         let mut code = Assembler::default();
         let (end, switch) = (code.label(), code.label());
-        let redaction = RedactionCode::new(&mut code, rings.redaction);
+        let redaction = RedactionCode::new(&mut code, rings.redaction, RING_SLOT);
         EventCode { rings, preemption, code, end, switch, redaction, filters: Vec::new() }
     }
 

@@ -20,8 +20,7 @@ mod tests;
 use crate::assembler::Register::{R0, R1, R2, R3, R4, R6, R7, R8, R9, R10};
 use crate::assembler::{Address, Alu, Assembler, Helper, If, Label, Register, Size};
 use crate::error::Error;
-use crate::redaction::{HashKey, integer};
-use crate::ring_code::{FieldWriter, RING_SLOT};
+use crate::redaction::HashKey;
 use blkkin_control::RedactionMethod;
 use blkkin_sys::bpf::Map;
 use std::io;
@@ -70,19 +69,23 @@ impl RedactionMemory {
 pub(crate) struct RedactionCode {
     /// Descriptor of the memory. The kernel refuses programs that redact without memory.
     block: i32,
+    /// Slot of the frame with the index of the ring.
+    ring: Address,
     /// Label of the function that computes hashes.
     hash: Label,
     uses_hash: bool,
 }
 
 impl RedactionCode {
-    pub(crate) fn new(code: &mut Assembler, block: Option<i32>) -> RedactionCode {
-        RedactionCode { block: block.unwrap_or(-1), hash: code.label(), uses_hash: false }
+    /// Returns the generator for a program that has the index of its ring in the slot `ring`.
+    pub(crate) fn new(code: &mut Assembler, block: Option<i32>, ring: Address) -> RedactionCode {
+        let block = block.unwrap_or(-1);
+        RedactionCode { block, ring, hash: code.label(), uses_hash: false }
     }
 
     /// Sets `to` to the address of the ring's slot. `other` is lost.
     fn slot(self, code: &mut Assembler, to: Register, other: Register) {
-        code.load(Size::Bits64, other, RING_SLOT);
+        code.load(Size::Bits64, other, self.ring);
         code.alu_number(Alu::Mul, other, SLOT_SIZE as i32);
         code.block(to, self.block, SLOTS);
         code.alu(Alu::Add, to, other);
@@ -198,10 +201,11 @@ fn rotate_left(code: &mut Assembler, register: Register, bits: i32) {
     code.alu(Alu::Or, register, R0);
 }
 
-/// The parameters of these functions are those of the functions that write what is not redacted.
-impl FieldWriter {
-    /// Writes the redaction of a string. Its length is without the NUL.
-    pub(crate) fn redacted_string(
+/// Each of these functions sets `R0` to the redaction of a field. The other parameters are those of
+/// the function of `FieldWriter` that writes the field itself.
+impl RedactionCode {
+    /// Redacts a string. Its length is without the NUL.
+    pub(crate) fn string(
         &mut self,
         code: &mut Assembler,
         method: RedactionMethod,
@@ -209,18 +213,18 @@ impl FieldWriter {
         helper: Helper,
     ) {
         let is_read = code.label();
-        self.redaction.text(code);
+        self.text(code);
         code.number(R2, size_max.min(TEXT_SIZE) as u64);
         code.call(helper);
         code.jump_if_number(If::GreaterSigned, R0, 0, is_read);
         code.number(R0, 1);
         code.set(is_read);
         code.alu_number(Alu::Sub, R0, 1);
-        self.redacted(code, method);
+        self.finish(code, method);
     }
 
-    /// Writes the redaction of bytes.
-    pub(crate) fn redacted_bytes(
+    /// Redacts bytes.
+    pub(crate) fn bytes(
         &mut self,
         code: &mut Assembler,
         method: RedactionMethod,
@@ -234,7 +238,7 @@ impl FieldWriter {
         code.number(R2, size_max as u64);
         code.set(is_bounded);
         code.store(Size::Bits64, slot, R2);
-        self.redaction.slot(code, R1, R4);
+        self.slot(code, R1, R4);
         code.alu_number(Alu::Add, R1, TEXT.into());
         code.call(helper);
         code.load(Size::Bits64, R1, slot);
@@ -242,33 +246,27 @@ impl FieldWriter {
         code.number(R1, 0);
         code.set(is_read);
         code.copy(R0, R1);
-        self.redacted(code, method);
+        self.finish(code, method);
     }
 
-    /// Writes the redaction of an array of bytes.
-    pub(crate) fn redacted_array(
-        &mut self,
-        code: &mut Assembler,
-        method: RedactionMethod,
-        size: usize,
-    ) {
+    /// Redacts an array of bytes.
+    pub(crate) fn array(&mut self, code: &mut Assembler, method: RedactionMethod, size: usize) {
         if method == RedactionMethod::Hash {
-            self.redaction.text(code);
+            self.text(code);
             code.number(R2, size as u64);
             code.call(Helper::ProbeReadKernel);
         }
         code.number(R0, size as u64);
-        self.redacted(code, method);
+        self.finish(code, method);
     }
 
-    /// Writes the redaction of what has been read into the slot, whose length is in `R0`.
-    fn redacted(&mut self, code: &mut Assembler, method: RedactionMethod) {
+    /// Redacts what has been read into the slot, whose length is in `R0`.
+    fn finish(&mut self, code: &mut Assembler, method: RedactionMethod) {
         if method == RedactionMethod::Hash {
-            self.redaction.uses_hash = true;
-            self.redaction.slot(code, R1, R2);
+            self.uses_hash = true;
+            self.slot(code, R1, R2);
             code.store(Size::Bits64, Address(R1, LENGTH), R0);
-            code.call_local(self.redaction.hash);
+            code.call_local(self.hash);
         }
-        self.register(code, integer(method).bytes, R0);
     }
 }

@@ -14,6 +14,7 @@
 
 use crate::assembler::Register::{R0, R1, R2, R3, R4, R6, R7, R8, R9, R10};
 use crate::assembler::{Address, Alu, Assembler, Helper, If, Label, Register, Size};
+use crate::redaction::integer;
 use crate::redaction_code::RedactionCode;
 use blkkin_control::RedactionMethod;
 use blkkin_ring::{Shape, layout, packet};
@@ -394,7 +395,8 @@ impl FieldWriter {
         helper: Helper,
     ) {
         if let Some(method) = redaction {
-            return self.redacted_string(code, method, size_max, helper);
+            self.redaction.string(code, method, size_max, helper);
+            return self.register(code, integer(method).bytes, R0);
         }
         let (is_read, is_bounded) = (code.label(), code.label());
         code.copy(R1, EVENT);
@@ -425,7 +427,8 @@ impl FieldWriter {
         slot: Address,
     ) {
         if let Some(method) = redaction {
-            return self.redacted_bytes(code, method, size_max, helper, slot);
+            self.redaction.bytes(code, method, size_max, helper, slot);
+            return self.register(code, integer(method).bytes, R0);
         }
         let (is_bounded, is_read) = (code.label(), code.label());
         let length = Address(EVENT, self.offset as i16);
@@ -489,7 +492,8 @@ impl FieldWriter {
         size: usize,
     ) {
         if let Some(method) = redaction {
-            return self.redacted_array(code, method, size);
+            self.redaction.array(code, method, size);
+            return self.register(code, integer(method).bytes, R0);
         }
         code.copy(R1, EVENT);
         code.alu_number(Alu::Add, R1, self.offset as i32);

@@ -102,26 +102,33 @@ pub(crate) fn of_process(
     let has = |kind| kinds.contains(&kind);
     if has(StateKind::Process) {
         let Some(process) = read::process(pid) else { return };
-        fields.begin(StateKind::Process).number(pid).number(process.parent);
+        fields.begin(StateKind::Process.event_name()).number(pid).number(process.parent);
         fields.text("name", &process.name).text("cwd", &process.directory);
         take(StateKind::Process, &fields);
     }
     if has(StateKind::File) {
         for (descriptor, path) in read::files(pid) {
-            fields.begin(StateKind::File).number(pid).number(descriptor.cast_unsigned());
+            fields
+                .begin(StateKind::File.event_name())
+                .number(pid)
+                .number(descriptor.cast_unsigned());
             fields.text("path", &path);
             take(StateKind::File, &fields);
         }
     }
     if has(StateKind::Thread) {
         for (thread, name) in read::threads(pid) {
-            fields.begin(StateKind::Thread).number(pid).number(thread).text("name", &name);
+            fields
+                .begin(StateKind::Thread.event_name())
+                .number(pid)
+                .number(thread)
+                .text("name", &name);
             take(StateKind::Thread, &fields);
         }
     }
     if has(StateKind::Map) {
         for map in read::maps(pid) {
-            fields.begin(StateKind::Map).number(pid).long(map.start).long(map.end);
+            fields.begin(StateKind::Map.event_name()).number(pid).long(map.start).long(map.end);
             fields.long(map.offset).text("path", &map.path);
             take(StateKind::Map, &fields);
         }
@@ -132,7 +139,11 @@ pub(crate) fn of_process(
 pub(crate) fn of_disks(redaction: &StateRedaction, mut take: impl FnMut(&StateEvent<'_>)) {
     let mut fields = Fields::new(redaction);
     for disk in read::disks() {
-        fields.begin(StateKind::Disk).number(disk.device).long(disk.size).text("name", &disk.name);
+        fields
+            .begin(StateKind::Disk.event_name())
+            .number(disk.device)
+            .long(disk.size)
+            .text("name", &disk.name);
         take(&StateEvent { kind: StateKind::Disk, pid: 0, fields: fields.bytes() });
     }
 }

@@ -1,6 +1,5 @@
 //! Encoding of the fields of an event of state.
 
-use super::StateKind;
 use crate::call_type::PATH_SIZE_MAX;
 use crate::redaction::{FieldRedactions, HashKey};
 use blkkin_control::{Redaction, RedactionMethod};
@@ -8,18 +7,15 @@ use blkkin_control::{Redaction, RedactionMethod};
 /// Redactions of the texts of state.
 #[derive(Debug, Default)]
 pub(crate) struct StateRedaction {
-    /// Redactions of each kind of state, and the key of the hashes; empty if nothing is redacted.
-    of_kinds: Vec<(StateKind, FieldRedactions, HashKey)>,
+    redactions: Vec<Redaction>,
+    /// Key of the hashes; `None` if nothing is redacted.
+    key: Option<HashKey>,
 }
 
 impl StateRedaction {
-    /// Selects the redactions that hold for state.
+    /// Redacts texts of state by those of the redactions that hold for its events.
     pub(crate) fn new(redactions: &[Redaction], key: HashKey) -> StateRedaction {
-        let of_kind = |kind: StateKind| {
-            let redactions = FieldRedactions::of(redactions, kind.event_name());
-            (kind, redactions, key)
-        };
-        StateRedaction { of_kinds: StateKind::ALL.map(of_kind).into() }
+        StateRedaction { redactions: redactions.to_vec(), key: Some(key) }
     }
 }
 
@@ -28,20 +24,21 @@ impl StateRedaction {
 pub(super) struct Fields<'r> {
     bytes: Vec<u8>,
     redaction: &'r StateRedaction,
-    /// Redactions of the event, and the key of the hashes.
-    current: Option<(&'r FieldRedactions, HashKey)>,
+    /// Name of the event, and its redactions.
+    event: (&'static str, FieldRedactions),
 }
 
 impl Fields<'_> {
     pub(super) fn new(redaction: &StateRedaction) -> Fields<'_> {
-        Fields { bytes: Vec::new(), redaction, current: None }
+        Fields { bytes: Vec::new(), redaction, event: ("", FieldRedactions::default()) }
     }
 
-    /// Begins the fields of another event.
-    pub(super) fn begin(&mut self, kind: StateKind) -> &mut Self {
+    /// Begins the fields of another event, which has this name.
+    pub(super) fn begin(&mut self, event: &'static str) -> &mut Self {
         self.bytes.clear();
-        let current = self.redaction.of_kinds.iter().find(|(known, ..)| *known == kind);
-        self.current = current.map(|(_, redactions, key)| (redactions, *key));
+        if self.event.0 != event {
+            self.event = (event, FieldRedactions::of(&self.redaction.redactions, event));
+        }
         self
     }
 
@@ -59,9 +56,7 @@ impl Fields<'_> {
     pub(super) fn text(&mut self, field: &str, text: &[u8]) -> &mut Self {
         let size = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
         let text = &text[..size.min(PATH_SIZE_MAX - 1)];
-        let redaction =
-            self.current.and_then(|(redactions, key)| Some((redactions.method(field)?, key)));
-        match redaction {
+        match self.event.1.method(field).zip(self.redaction.key) {
             Some((RedactionMethod::Hash, key)) => self.long(key.hash(text)),
             Some((RedactionMethod::Length, _)) => self.number(text.len() as u32),
             None => {

@@ -109,7 +109,9 @@ impl Channel {
         let mut unavailable = Vec::new();
         // Nothing is recorded by a rule whose redaction is mistaken.
         rules.retain(|rule| {
-            let checked = redactions::check(rule, machine);
+            // The reason why an event has no types is reported when it is attached.
+            let types_of = |name: &str| machine.event_types(name).unwrap_or_default();
+            let checked = redactions::check(rule, &machine.events, types_of);
             checked.map_err(|reason| unavailable.push(reason)).is_ok()
         });
         let plan = Plan::new(&rules, &machine.events);

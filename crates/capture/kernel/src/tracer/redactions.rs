@@ -1,6 +1,5 @@
 //! Checks of redactions against the events of this kernel.
 
-use super::machine::Machine;
 use super::plan;
 use crate::redaction::is_redactable;
 use blkkin_control::rules::Pattern;
@@ -13,16 +12,20 @@ pub(super) const IS_REDACTED: &str =
 
 /// Fails if a redaction of the rule is for no text and no bytes of the rule's events. A `*` may be
 /// for none, and so may a redaction of some of the events, which users do not write themselves.
-pub(super) fn check(rule: &KernelRule, machine: &Machine) -> Result<(), String> {
+/// `events` are the kernel's, and `types_of` returns the types of the events that a name stands for.
+pub(super) fn check(
+    rule: &KernelRule,
+    events: &[String],
+    types_of: impl Fn(&str) -> Vec<EventType>,
+) -> Result<(), String> {
     let is_checked = |one: &&Redaction| one.events.is_none() && one.field != "*";
     let mut unknown: Vec<&Redaction> = rule.redactions.iter().filter(is_checked).collect();
     let (mut texts, mut others) = (Vec::new(), Vec::new());
-    for name in plan::selected(&rule.selection, &machine.events) {
+    for name in plan::selected(&rule.selection, events) {
         if unknown.is_empty() {
             break;
         }
-        // The reason why an event has no types is reported when it is attached.
-        for EventType { name, fields, .. } in machine.event_types(&name).unwrap_or_default() {
+        for EventType { name, fields, .. } in types_of(&name) {
             for field in fields {
                 if !is_redactable(&field.kind) {
                     others.push((field.name, name.clone()));
