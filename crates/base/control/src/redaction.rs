@@ -15,7 +15,7 @@ pub(crate) const fn redactions(count_min: usize) -> List<RecordForm> {
 }
 
 choice! {
-    /// What an event holds in place of a text or of bytes. The later one is the stricter one.
+    /// Value that an event holds in place of a text or of bytes. The later one is the stricter one.
     #[derive(Copy, PartialOrd, Ord)]
     pub enum RedactionMethod {
         /// A hash with a secret key: equal contents have equal hashes within one recording.
@@ -34,7 +34,7 @@ record! {
         pub events: Option<String> = Optional(PATTERN),
         /// Pattern for the fields.
         pub field: String = FIELD,
-        /// What the event holds in place of the field.
+        /// Value that the event holds in place of the field.
         pub method: RedactionMethod = RecordForm,
     }
 }

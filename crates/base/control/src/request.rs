@@ -61,8 +61,8 @@ messages! {
         0x0311 EnableKernelEvents(events: Events = RecordForm),
         /// Adds to a channel of the kernel a rule that disables the selected probes.
         0x0312 DisableKernelEvents(events: Events = RecordForm),
-        /// As `EnableKernelEvents`, with redactions of the events' fields. An older agent refuses
-        /// this request, and so cannot record the fields' contents.
+        /// Enables events as `EnableKernelEvents` does, with redactions of their fields. An older
+        /// agent refuses this request, and so cannot record the fields' contents.
         0x0313 EnableRedactedEvents(events: RedactedEvents = RecordForm),
     }
 }

@@ -385,8 +385,8 @@ impl FieldWriter {
     }
 
     /// Writes a string of at most `size_max` bytes with its NUL, from the address in `R3`, or its
-    /// redaction. `helper` reads strings of a program or of the kernel. A string that cannot be read
-    /// is empty.
+    /// redaction. `helper` reads strings of a program or of the kernel. A string that cannot be
+    /// read is empty.
     pub(crate) fn string(
         &mut self,
         code: &mut Assembler,
@@ -415,9 +415,10 @@ impl FieldWriter {
         code.alu(Alu::Add, POSITION, R0);
     }
 
-    /// Writes bytes with their number before them, from the address in `R3`, or their redaction. The
-    /// number is in `R2`; at most `size_max` bytes are written. `helper` reads memory of a program or
-    /// of the kernel. `slot` is a free slot of the frame. Bytes that cannot be read are left out.
+    /// Writes bytes with their number before them, from the address in `R3`, or their redaction.
+    /// The number is in `R2`; at most `size_max` bytes are written. `helper` reads memory of a
+    /// program or of the kernel. `slot` is a free slot of the frame. Bytes that cannot be read are
+    /// left out.
     pub(crate) fn bytes(
         &mut self,
         code: &mut Assembler,
@@ -483,8 +484,8 @@ impl FieldWriter {
         code.alu(Alu::Add, POSITION, R0);
     }
 
-    /// Writes an array of `size` bytes, from the kernel's address in `R3`, or its redaction. An array
-    /// that cannot be read is all zeros.
+    /// Writes an array of `size` bytes, from the kernel's address in `R3`, or its redaction. An
+    /// array that cannot be read is all zeros.
     pub(crate) fn array(
         &mut self,
         code: &mut Assembler,

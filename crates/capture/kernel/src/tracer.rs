@@ -2,9 +2,9 @@
 //! that the agent does not have. The agent sends it channels and rules as to any program. The
 //! tracer makes the rings of a channel in the memory of an eBPF map, and the agent reads them.
 //!
-//! `machine` has the kernel's events, `plan` selects probes by the rules, `redactions` checks their redactions, `channel` attaches them,
-//! `state` records the state of the machine at the start, `catalog` describes the events, and
-//! `connection` speaks to the agent.
+//! `machine` has the kernel's events, `plan` selects probes by the rules, `redactions` checks the
+//! rules' redactions, `channel` attaches the probes, `state` records the state of the machine at the
+//! start, `catalog` describes the events, and `connection` speaks to the agent.
 
 mod catalog;
 mod channel;

@@ -26,8 +26,8 @@ const TRACEPOINT: &str = "tracepoint:";
 /// same prefix selects them.
 const EXPLICIT_ONLY: [&str; 2] = ["syscalls:", REQUEST_CALL_PREFIX];
 
-/// Probes with the same processes, filter and redactions. State has groups of its own, so that it is not
-/// recorded again when rules for other events change.
+/// Probes with the same processes, filter and redactions. State has groups of its own, so that it
+/// is not recorded again when rules for other events change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Group {
     /// Processes whose events are recorded.

@@ -12,7 +12,8 @@ pub(super) const IS_REDACTED: &str =
 
 /// Fails if a redaction of the rule is for no text and no bytes of the rule's events. A `*` may be
 /// for none, and so may a redaction of some of the events, which users do not write themselves.
-/// `events` are the kernel's, and `types_of` returns the types of the events that a name stands for.
+/// `events` are the kernel's, and `types_of` returns the types of the events that a name stands
+/// for.
 pub(super) fn check(
     rule: &KernelRule,
     events: &[String],
