@@ -4,14 +4,17 @@
 //! No library is used: those that exist load object files, and programs here are made at run time.
 
 mod attempt;
+mod run_times;
 
 pub use attempt::{AttemptError, AttemptedHook, attempt};
+pub use run_times::{ProgramRuns, RunTimes};
 
 use crate::shared::SharedMemory;
 use std::ffi::CStr;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::time::Duration;
 
@@ -33,6 +36,7 @@ enum Command {
     RawTracepointOpen = 17,
     TypesLoad = 18,
     LinkCreate = 28,
+    EnableStatistics = 32,
 }
 
 const MAP_HASH: u32 = 1;
@@ -338,10 +342,10 @@ fn page_size() -> usize {
     usize::try_from(size).unwrap_or(crate::PAGE_SIZE)
 }
 
-/// Program that the kernel has accepted.
-#[derive(Debug)]
+/// Program that the kernel has accepted. Clones are the same program.
+#[derive(Clone, Debug)]
 pub struct Program {
-    descriptor: OwnedFd,
+    descriptor: Arc<OwnedFd>,
     place: AttachPoint,
 }
 
@@ -394,7 +398,17 @@ pub struct Instruction<'n> {
 
 /// Attachment of a program to a hook. The program runs until this value is dropped.
 #[derive(Debug)]
-pub struct Link(#[expect(dead_code, reason = "held open")] OwnedFd);
+pub struct Link {
+    _attachment: OwnedFd,
+    program: Program,
+}
+
+impl Link {
+    /// Returns the attached program.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+}
 
 /// Reason for which a program was not loaded.
 #[derive(Debug)]
@@ -464,7 +478,7 @@ impl Program {
                 AttachPoint::Run => attribute.u32(0, PROGRAM_SYSTEM_CALL).u32(44, SLEEPABLE),
             }
         };
-        let loaded = |descriptor| Program { descriptor: own(descriptor), place };
+        let loaded = |descriptor| Program { descriptor: Arc::new(own(descriptor)), place };
         if let Ok(descriptor) = bpf(Command::ProgramLoad, &mut attribute()) {
             return Ok(loaded(descriptor));
         }
@@ -502,7 +516,7 @@ impl Program {
             | AttachPoint::FunctionEntry(_)
             | AttachPoint::FunctionExit(_) => {
                 let mut attribute = Attribute::new().descriptor(8, self.descriptor.as_fd());
-                bpf(Command::RawTracepointOpen, &mut attribute).map(|fd| Link(own(fd)))
+                bpf(Command::RawTracepointOpen, &mut attribute).map(|fd| self.link(own(fd)))
             }
             AttachPoint::Tracepoint(id) => {
                 let (kind, config) = (PERF_TRACEPOINT, id.into());
@@ -522,7 +536,7 @@ impl Program {
     pub fn attach_to_tracepoint(&self, name: &CStr) -> io::Result<Link> {
         let attribute = Attribute::new().address(0, name);
         let mut attribute = attribute.descriptor(8, self.descriptor.as_fd());
-        bpf(Command::RawTracepointOpen, &mut attribute).map(|fd| Link(own(fd)))
+        bpf(Command::RawTracepointOpen, &mut attribute).map(|fd| self.link(own(fd)))
     }
 
     /// Attaches a program that was loaded for an instruction. The error is `NotFound` if the kernel
@@ -541,22 +555,51 @@ impl Program {
     fn attach_to_event(&self, event: &PerfEvent) -> io::Result<Link> {
         let event = event.open()?;
         set_program(event.as_fd(), self.descriptor.as_fd())?;
-        Ok(Link(event))
+        Ok(self.link(event))
+    }
+
+    fn link(&self, attachment: OwnedFd) -> Link {
+        Link { _attachment: attachment, program: self.clone() }
+    }
+
+    /// Returns the attach point that the program was loaded for.
+    pub fn place(&self) -> AttachPoint {
+        self.place
+    }
+
+    /// Returns true if `other` is a clone of this program.
+    pub fn is_same(&self, other: &Program) -> bool {
+        Arc::ptr_eq(&self.descriptor, &other.descriptor)
     }
 
     /// Returns the number of times that the kernel did not run the program because the program was
     /// already running on the same processor. Returns 0 on kernels that do not count (before Linux
     /// 5.12).
     pub fn missed(&self) -> io::Result<u64> {
-        let mut information = [0u8; PROGRAM_INFO_SIZE];
+        Ok(self.information()?.word(PROGRAM_INFO_MISSED))
+    }
+
+    /// Reads the kernel's description of the program.
+    fn information(&self) -> io::Result<ProgramInfo> {
+        let mut information = ProgramInfo([0; PROGRAM_INFO_SIZE]);
         let mut attribute = Attribute::new()
             .descriptor(0, self.descriptor.as_fd())
             .u32(4, PROGRAM_INFO_SIZE as u32)
-            .address_to_write(8, &mut information);
+            .address_to_write(8, &mut information.0);
         bpf(Command::ObjectInfo, &mut attribute)?;
-        let mut missed = [0; 8];
-        missed.copy_from_slice(&information[PROGRAM_INFO_MISSED..PROGRAM_INFO_MISSED + 8]);
-        Ok(u64::from_ne_bytes(missed))
+        Ok(information)
+    }
+}
+
+/// Start of the kernel's `struct bpf_prog_info` of a program.
+struct ProgramInfo([u8; PROGRAM_INFO_SIZE]);
+
+impl ProgramInfo {
+    /// Returns the field of 8 bytes at an offset; 0 if the kernel has no such field.
+    fn word(&self, at: usize) -> u64 {
+        let mut word = [0; 8];
+        word.copy_from_slice(&self.0[at..at + 8]);
+        u64::from_ne_bytes(word)
     }
 }
 

@@ -57,7 +57,7 @@ impl Program {
         if counters.iter().any(|counter| *counter != 0) {
             attribute = attribute.address(32, &*counters);
         }
-        bpf(Command::LinkCreate, &mut attribute).map(|descriptor| Link(own(descriptor)))
+        bpf(Command::LinkCreate, &mut attribute).map(|descriptor| self.link(own(descriptor)))
     }
 
     /// Attaches a program that was loaded for an instruction of a file. With `is_return`, the
