@@ -6,13 +6,13 @@ use crate::btf::Btf;
 use crate::chosen::ChosenProcesses;
 use crate::event_format::EventFormat;
 use crate::inability::{Inability, InabilityKind};
+use crate::own_function;
 use crate::recorder::{Recorder, Selection};
 use crate::tracefs::{SystemCall, TraceFs};
 use blkkin_sys::bpf::{
-    AttachPoint, AttemptError, AttemptedHook, KernelWaker, Map, Program, attempt,
+    AttachPoint, AttemptError, AttemptedHook, KernelWaker, Map, Program, RunTimes, attempt,
 };
 use std::fs;
-use std::hint::black_box;
 use std::io;
 use std::path::Path;
 
@@ -76,6 +76,17 @@ pub fn recording(calls: Vec<SystemCall>, btf: &Btf) -> Result<(), Inability> {
     attach().map(drop).map_err(Inability::from)
 }
 
+/// Measures the run times of programs for a moment, by which costly probes are found.
+pub fn run_times() -> Result<(), Inability> {
+    match RunTimes::measure() {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+            Err(Inability::absent("the kernel is older than Linux 5.8"))
+        }
+        Err(error) => Err(Inability::of_call("not measured", &error)),
+    }
+}
+
 /// Attaches a program to a raw tracepoint that runs rarely.
 pub fn raw_tracepoint(btf: &Btf) -> Result<(), Inability> {
     let tracepoint = btf.raw_tracepoint("sched_process_exec").map_err(Inability::from);
@@ -136,7 +147,7 @@ pub fn typed_function(btf: &Btf) -> Result<(), Inability> {
 
 /// Attaches a program to an instruction of this program ("uprobe").
 pub fn user_function() -> Result<(), Inability> {
-    let offset = file_offset(attempted_function as *const () as u64)
+    let offset = own_function::file_offset()
         .ok_or_else(|| Inability::absent("/proc/self/maps does not show this program"))?;
     let path = Path::new("/proc/self/exe");
     match attempt(AttemptedHook::UserInstruction { path, offset }) {
@@ -161,30 +172,6 @@ fn no_event_source(error: &AttemptError, option: &str) -> Inability {
     Inability::absent(format!("the kernel was built without {option} ({error})"))
 }
 
-/// Function whose first instruction is the place of the attempt.
-#[inline(never)]
-fn attempted_function() -> u64 {
-    black_box(1)
-}
-
-/// Returns the offset of an address in this program's file.
-fn file_offset(address: u64) -> Option<u64> {
-    let maps = fs::read_to_string("/proc/self/maps").ok()?;
-    offset_in_file(&maps, address)
-}
-
-fn offset_in_file(maps: &str, address: u64) -> Option<u64> {
-    let hexadecimal = |text: &str| u64::from_str_radix(text, 16).ok();
-    maps.lines().find_map(|line| {
-        let mut parts = line.split_ascii_whitespace();
-        let (start, end) = parts.next()?.split_once('-')?;
-        let offset = hexadecimal(parts.nth(1)?)?;
-        let (start, end) = (hexadecimal(start)?, hexadecimal(end)?);
-        let distance = address.checked_sub(start).filter(|_| address < end)?;
-        offset.checked_add(distance)
-    })
-}
-
 /// Attaches a program to the clock of the first processor, as profiles do.
 pub fn clock() -> Result<(), Inability> {
     attempt(AttemptedHook::CpuClock).map_err(Inability::from)
@@ -201,17 +188,6 @@ mod tests {
     use super::*;
     use blkkin_sys::testing::skip;
 
-    #[test]
-    fn offsets_of_addresses_in_a_file() {
-        let maps =
-            "1000-3000 r-xp 00000400 08:01 7 /bin/a\n5000-6000 r-xp ffffffffffffffff 0:0 0\n";
-        assert_eq!(offset_in_file(maps, 0x1000), Some(0x400));
-        assert_eq!(offset_in_file(maps, 0x2fff), Some(0x23ff));
-        assert_eq!(offset_in_file(maps, 0x3000), None);
-        assert_eq!(offset_in_file(maps, 0x5001), None);
-        assert_eq!(offset_in_file("x\n-\n1-2\n1-2 r zz\n", 1), None);
-    }
-
     /// The programs that do nothing are accepted wherever the process has the rights. What fails
     /// otherwise, fails because the kernel does not have it.
     #[test]
@@ -227,6 +203,7 @@ mod tests {
         raw_tracepoint(&btf).expect("a raw tracepoint");
         tracepoint(&tracefs).expect("a tracepoint");
         clock().expect("a clock");
+        run_times().expect("run times");
         let call = tracefs.system_call("openat").expect("formats").expect("the call");
         recording(vec![call], &btf).expect("a recording");
         for result in [kernel_function(), typed_function(&btf), user_function()] {

@@ -20,14 +20,17 @@ use std::path::Path;
 /// Attached probe.
 #[derive(Debug)]
 pub(crate) struct AttachedProbe {
-    _link: Link,
-    program: Program,
+    link: Link,
 }
 
 impl AttachedProbe {
     /// Returns the number of times that the kernel did not run the probe's program.
     pub(crate) fn missed(&self) -> u64 {
-        self.program.missed().unwrap_or(0)
+        self.link.program().missed().unwrap_or(0)
+    }
+
+    pub(crate) fn link(&self) -> &Link {
+        &self.link
     }
 }
 
@@ -77,11 +80,11 @@ pub(crate) fn attach(
         FunctionPoint::Kprobe { offset, .. } => kprobe(offset, false),
         FunctionPoint::Kretprobe(_) => kprobe(0, true),
     };
-    let _link = link.map_err(|error| match attach_refusal(&function.point, &error) {
+    let link = link.map_err(|error| match attach_refusal(&function.point, &error) {
         Some(refusal) => refused(refusal),
         None => Error::Attach(name, error),
     })?;
-    Ok(AttachedProbe { _link, program })
+    Ok(AttachedProbe { link })
 }
 
 /// Errors of the kernel that are not in the list of the C library.

@@ -16,6 +16,7 @@ use crate::function_point::{FunctionProbe, ProcessScope};
 use crate::function_probe::{self, AttachedProbe};
 use crate::function_type::FunctionType;
 use crate::load::attach;
+use crate::probe_cost;
 use crate::process_code::{self, PROCESS_EVENTS, ProcessCode, ProcessPlaces};
 use crate::record_code;
 use crate::record_type::RecordType;
@@ -103,7 +104,7 @@ pub struct SettledMoment {
 /// the chosen processes, other events for the processes in the scope of their probe.
 #[derive(Debug)]
 pub struct Probes {
-    _links: Vec<Link>,
+    links: Vec<Link>,
     functions: Vec<AttachedProbe>,
     /// Memory that the filters of the programs use.
     _filter_scratch: Option<FilterScratch>,
@@ -263,7 +264,7 @@ impl Probes {
         let functions = functions.iter().zip(&function_filters).map(attach_function);
         let functions = functions.collect::<Result<_, Error>>()?;
         Ok(Probes {
-            _links: links,
+            links,
             functions,
             _filter_scratch: filters.scratch,
             _redaction_memory: redaction_memory,
@@ -275,6 +276,14 @@ impl Probes {
     /// rings do not count these events as lost. For kprobes, the kernel counts since Linux 6.7.
     pub fn missed(&self) -> u64 {
         self.functions.iter().map(AttachedProbe::missed).sum()
+    }
+
+    /// Returns the processor time in nanoseconds that the probes have taken while the kernel
+    /// [measured run times](blkkin_sys::bpf::RunTimes).
+    pub(crate) fn cost_ns(&self) -> io::Result<u64> {
+        probe_cost::total_ns(
+            self.links.iter().chain(self.functions.iter().map(AttachedProbe::link)),
+        )
     }
 }
 

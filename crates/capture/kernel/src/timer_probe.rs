@@ -87,12 +87,16 @@ pub(crate) fn attach(
     let code = program(rings, chosen.for_scope(probe.scope), &redactions, id);
     let program = load(EVENT, code, AttachPoint::Timer)?;
     let failed = |error| Error::Attach(EVENT.to_owned(), error);
-    let numbers = fs::read_to_string(PROCESSORS).map_err(failed)?;
-    let processors =
-        processors(&numbers).ok_or_else(|| failed(io::ErrorKind::InvalidData.into()))?;
+    let processors = online_processors().map_err(failed)?;
     let period_ns = probe.rate.period_ns();
     let attach = |processor| program.attach_to_timer(processor, period_ns).map_err(failed);
     processors.into_iter().map(attach).collect()
+}
+
+/// Returns the numbers of the processors that are in use now.
+pub(crate) fn online_processors() -> io::Result<Vec<u32>> {
+    let numbers = fs::read_to_string(PROCESSORS)?;
+    processors(&numbers).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// Parses numbers and ranges of processors.

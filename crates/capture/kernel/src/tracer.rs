@@ -4,18 +4,24 @@
 //!
 //! `machine` has the kernel's events, `plan` selects probes by the rules, `redactions` checks the
 //! rules' redactions, `channel` attaches the probes, `state` records the state of the machine at the
-//! start, `catalog` describes the events, and `connection` speaks to the agent.
+//! start, `catalog` describes the events, and `connection` speaks to the agent. `guard` measures
+//! what the probes cost, `overload` decides which cost too much, and `detachment` describes those
+//! that were detached.
 
 mod catalog;
 mod channel;
 mod connection;
+mod detachment;
+mod guard;
 mod machine;
+mod overload;
 mod plan;
 mod redactions;
 mod state;
 
 pub(crate) use plan::needs_explicit_pattern;
 
+use crate::cpu_share::CpuShare;
 use connection::Connection;
 use std::ffi::OsString;
 use std::io::{self, Read};
@@ -27,12 +33,13 @@ use std::path::PathBuf;
 const PATH_SIZE_MAX: usize = 4096;
 
 /// Waits until the agent writes the path of its socket, with a NUL at its end, to the pipe `start`;
-/// then records for this agent until it closes the pipe or the connection. `log` writes a line to
-/// the log.
-pub fn trace_for_agent(start: OwnedFd, log: fn(&str)) -> io::Result<()> {
+/// then records for this agent until it closes the pipe or the connection. If all probes together
+/// take more processor time than `budget`, the costliest are detached, and the agent is told.
+/// `log` writes a line to the log.
+pub fn trace_for_agent(start: OwnedFd, budget: CpuShare, log: fn(&str)) -> io::Result<()> {
     let mut start = std::fs::File::from(start);
     let Some(path) = read_path(&mut start)? else { return Ok(()) };
-    let mut connection = Connection::open(&path, log)?;
+    let mut connection = Connection::open(&path, budget, log)?;
     connection.serve(start.as_fd())
 }
 

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
-use support::node::{Node, Program, eventually, is_root};
+use support::node::{Node, Program, Running, eventually, is_root};
 use support::{is_installed, run, skip, text};
 
 /// Traced program of these tests: writes numbered events.
@@ -43,16 +43,21 @@ fn requests() {
 }
 
 /// Starts a session `s`; `None` if this machine or user does not permit probes.
-fn start(test: &str, node: &Node, enable: &[&[&str]]) -> Option<support::node::Running> {
+fn start(test: &str, node: &Node, enable: &[&[&str]]) -> Option<Running> {
+    let enable: Vec<Vec<&str>> =
+        enable.iter().map(|rule| [&["event", "enable"], *rule].concat()).collect();
+    start_with(test, node, node.command(&["agent"]), &enable)
+}
+
+/// Starts a session `s`, which is set up by commands, of an agent that is started by a command.
+fn start_with(test: &str, node: &Node, agent: Command, set_up: &[Vec<&str>]) -> Option<Running> {
     if !is_root() {
         skip(test, "events of the kernel are for root");
         return None;
     }
-    let agent = node.agent();
+    let agent = node.agent_by(agent);
     node.run(&["session", "create", "s", "-o", node.output().to_str().unwrap()]);
-    for arguments in enable {
-        node.run(&[&["event", "enable"], *arguments].concat());
-    }
+    set_up.iter().for_each(|arguments| drop(node.run(arguments)));
     let started = node.command(&["session", "start", "s"]).output().unwrap();
     let message = text(&started.stderr);
     if started.status.success() {
@@ -326,6 +331,123 @@ fn every_call_is_recorded() {
     assert_eq!(end["events_lost"], 0, "{end}");
     assert_eq!(counts["syscall:write"], COUNT);
     assert!(counts["syscall:read"] >= COUNT, "{counts:?}");
+}
+
+/// Starts the program `busy`, which makes system calls at full speed. Each of them returns 1.
+fn busy_program(node: &Node) -> Running {
+    let path = node.directory.path().join("busy");
+    if !path.exists() {
+        fs::copy("/bin/dd", &path).unwrap();
+    }
+    let mut command = Command::new(path);
+    command.args(["if=/dev/zero", "of=/dev/null", "bs=1", "status=none"]);
+    Running(command.spawn().unwrap())
+}
+
+/// Returns the losses of session `s` by detached probes.
+fn detached(node: &Node) -> (u64, String) {
+    let listed = node.run(&["session", "list", "s", "--json"]);
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    let losses = listed["sessions"][0]["losses"].as_array().unwrap();
+    let loss = losses.iter().find(|loss| loss["cause"] == "probe");
+    let count = loss.map_or(0, |loss| loss["uncounted"].as_u64().unwrap());
+    (count, loss.map_or("", |loss| loss["reason"].as_str().unwrap()).to_owned())
+}
+
+/// Returns a rule for all system calls of the busy programs and another program. Those of the busy
+/// programs cost, but the filter keeps them out of the trace.
+fn all_calls(executables: &str) -> Vec<&str> {
+    vec!["--kernel", "syscall:*", "--exe", executables, "--filter", "ret != 1", "--no-state"]
+}
+
+/// Probes above the budget are detached, and attached again when the session starts again or its
+/// rules change. Other probes of the session stay attached.
+#[test]
+fn probes_above_the_budget_are_detached() {
+    let node = Node::new();
+    let log = node.directory.path().join("log");
+    let mut agent = Command::new("sh");
+    agent.args(["-c", "exec \"$0\" agent --probe-budget 0.2% 2> \"$1\""]);
+    agent.arg(env!("CARGO_BIN_EXE_blkkin")).arg(&log).env("BLKKIN_SOCKET", node.socket());
+    let create = |name| vec!["channel", "create", "--kernel", name];
+    let enable = |name, rule: &[&'static str]| [&["event", "enable", "-c", name], rule].concat();
+    let channels = [
+        create("costly"),
+        create("rare"),
+        enable("costly", &all_calls("busy,deleter,unseen")),
+        enable("rare", &["--kernel", "process:exec"]),
+    ];
+    // On a busy machine, the agent answers before the probes are attached.
+    let remove_often = |name: &str| {
+        for _ in 0..10 {
+            remove(&node, "deleter", &[name]);
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    let Some(_agent) = start_with("above_budget", &node, agent, &channels) else { return };
+    remove_often("first");
+
+    let busy = busy_program(&node);
+    eventually("the probes are detached", || (detached(&node).0 == 1).then_some(()));
+    remove(&node, "unseen", &["not recorded"]);
+    let (_, reason) = detached(&node);
+    let expected = ["`syscall:accept`, ", " more: detached, ", " %. They", "; the budget is 0.2 %"];
+    assert!(expected.iter().all(|part| reason.contains(part)), "{reason}");
+    for arguments in [&["session", "list", "s"][..], &["status"]] {
+        let text = node.run(arguments);
+        assert!(text.contains("events of 1 probe: "), "{text}");
+        assert!(text.contains(&reason), "{text}");
+    }
+    let logged = fs::read_to_string(&log).unwrap();
+    assert!(logged.contains(&reason), "{logged}");
+    busy.kill();
+
+    node.run(&["session", "stop", "s"]);
+    node.run(&["session", "start", "s"]);
+    remove_often("second");
+
+    let busy = busy_program(&node);
+    eventually("they are detached again", || (detached(&node).0 == 2).then_some(()));
+    remove(&node, "unseen", &["not recorded"]);
+    busy.kill();
+    node.run(&["event", "disable", "-c", "costly", "--kernel", "syscall:write"]);
+    remove_often("third");
+    node.end_session();
+
+    let removed = events(&node.output(), "syscall:unlinkat");
+    let mut removed = paths(&removed);
+    removed.dedup();
+    assert_eq!(removed, ["first", "second", "third"]);
+    let executed = events(&node.output(), "process:exec");
+    let unseen = executed.iter().filter(|event| event["fields"]["name"] == "unseen");
+    assert_eq!(unseen.count(), 2, "{executed:?}");
+    let detached = events(&node.output(), "blkkin:probes_detached");
+    assert_eq!(detached.len(), 2);
+    for event in detached {
+        let fields = &event["fields"];
+        assert_eq!(fields["budget_percent"], 0.2);
+        let [share, total] =
+            ["share_percent", "total_percent"].map(|name| fields[name].as_f64().unwrap());
+        assert!(share > 0.2 && share <= total, "{event}");
+        assert!(fields["probes"].as_str().unwrap().starts_with("syscall:accept, "), "{event}");
+    }
+}
+
+/// With the default budget, programs that do nothing but system calls are recorded on and on.
+#[test]
+fn busy_programs_are_within_the_default_budget() {
+    /// Longer than probes above the budget would stay attached.
+    const TIME: Duration = Duration::from_millis(4500);
+    let node = Node::new();
+    let Some(_agent) = start("default_budget", &node, &[&all_calls("busy,eraser")]) else { return };
+    let processors = std::thread::available_parallelism().unwrap().get();
+    let busy: Vec<Running> = (0..processors).map(|_| busy_program(&node)).collect();
+    std::thread::sleep(TIME);
+    remove(&node, "eraser", &["file"]);
+    drop(busy);
+    assert_eq!(detached(&node), (0, String::new()));
+    node.end_session();
+    assert_eq!(paths(&events(&node.output(), "syscall:unlinkat")), ["file"]);
 }
 
 fn refused(node: &Node, arguments: &[&str]) -> String {

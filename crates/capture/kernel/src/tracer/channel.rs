@@ -1,9 +1,10 @@
 //! A channel of the kernel: its rings, its rules, and the probes that fulfil them.
 
 use super::machine::{Machine, Selected};
+use super::overload::GroupId;
 use super::plan::{Group, Plan};
 use super::redactions;
-use super::state;
+use super::state::{self, OwnEvent};
 use crate::chosen::{ChosenProcesses, kernel_name};
 use crate::error::Error;
 use crate::event_type::EventTypes;
@@ -34,11 +35,15 @@ pub(super) struct Channel {
     /// Rules that come into force with the next `Apply`.
     pending: Vec<KernelRule>,
     attached: Vec<Attached>,
+    /// Number of the next group to be attached.
+    next_serial: u64,
 }
 
 /// Probes that were attached together.
 #[derive(Debug)]
 struct Attached {
+    /// Number of the group in its channel.
+    serial: u64,
     group: Group,
     chosen: ChosenProcesses,
     /// `None` if only state is recorded.
@@ -66,8 +71,18 @@ impl Channel {
         })?;
         let of_trace = others.iter().find(|channel| channel.uuid == uuid);
         let hash_key = of_trace.map_or_else(HashKey::random, |channel| Ok(channel.hash_key))?;
-        let (pending, attached) = (Vec::new(), Vec::new());
-        Ok(Channel { number, rings, uuid, stream, hash_key, eventfd, pending, attached })
+        let (pending, attached, next_serial) = (Vec::new(), Vec::new(), 0);
+        Ok(Channel {
+            number,
+            rings,
+            uuid,
+            stream,
+            hash_key,
+            eventfd,
+            pending,
+            attached,
+            next_serial,
+        })
     }
 
     /// Returns the descriptor of the rings' memory.
@@ -121,11 +136,7 @@ impl Channel {
         let mut wanted = plan.groups;
         let detached = self.attached.extract_if(.., |one| !keep(&mut wanted, &one.group));
         let missed: u64 = detached.filter_map(|one| one.probes).map(|one| one.missed()).sum();
-        if missed > 0 {
-            unavailable.push(format!(
-                "{missed} events: the kernel did not run their probes inside of other probes"
-            ));
-        }
+        unavailable.extend(missed_reason(missed));
         for group in wanted.into_iter().filter(|group| !group.names.is_empty()) {
             let attached = self.attach(machine, types, ignored, &group, &mut unavailable);
             let Err(error) = attached else { continue };
@@ -158,6 +169,28 @@ impl Channel {
         Ok(())
     }
 
+    /// Returns the groups of attached probes.
+    pub(super) fn probes(&self) -> impl Iterator<Item = (GroupId, &Probes)> {
+        let channel = self.number;
+        self.attached.iter().filter_map(move |attached| {
+            Some((GroupId { channel, serial: attached.serial }, attached.probes.as_ref()?))
+        })
+    }
+
+    /// Detaches the probes of a group until the next `apply`. Returns their names, and a reason why
+    /// some of their events are missing; `None` if the group is not attached.
+    pub(super) fn detach(&mut self, serial: u64) -> Option<(Vec<String>, Option<String>)> {
+        let at = self.attached.iter().position(|attached| attached.serial == serial)?;
+        let Attached { group, probes, .. } = self.attached.swap_remove(at);
+        let missed = probes.map_or(0, |probes| probes.missed());
+        Some((group.names, missed_reason(missed)))
+    }
+
+    /// Records an event of the tracer itself. The agent must know the event's type.
+    pub(super) fn record(&self, event: &OwnEvent<'_>) -> Result<(), Error> {
+        state::record_event(&self.rings, self.eventfd.as_fd(), event)
+    }
+
     /// Attaches the probes of a group. Adds the reasons why some of them cannot be attached.
     fn attach(
         &mut self,
@@ -184,11 +217,20 @@ impl Channel {
         };
         let states = states.into_iter().map(|kind| Ok((kind, types.add(of_state(kind))?)));
         let states = states.collect::<Result<_, Error>>()?;
-        self.attached.push(Attached { group: group.clone(), chosen, probes, states });
+        let serial = self.next_serial;
+        self.next_serial += 1;
+        self.attached.push(Attached { serial, group: group.clone(), chosen, probes, states });
         unavailable.append(&mut missing);
         unavailable.extend(unchosen);
         Ok(())
     }
+}
+
+/// Returns the reason why events are missing that the kernel did not pass to probes.
+fn missed_reason(missed: u64) -> Option<String> {
+    (missed > 0).then(|| {
+        format!("{missed} events: the kernel did not run their probes inside of other probes")
+    })
 }
 
 /// Returns true if all probes of an attached group are still wanted, and removes them from the

@@ -2,7 +2,11 @@
 
 use super::catalog::Catalog;
 use super::channel::Channel;
+use super::detachment::Detachment;
+use super::guard::Guard;
 use super::machine::Machine;
+use super::state::OwnEvent;
+use crate::cpu_share::CpuShare;
 use crate::event_type::EventTypes;
 use crate::span_slots::SpanSlots;
 use blkkin_control::current_span::SlotOffset;
@@ -14,11 +18,12 @@ use blkkin_control::{
 use blkkin_ring::Cells;
 use blkkin_sys::SharedMemory;
 use blkkin_sys::socket::Socket;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::time::Instant;
 
 /// Connection to an agent, with the channels that the agent has added.
 #[derive(Debug)]
@@ -32,14 +37,16 @@ pub(super) struct Connection {
     /// Places of threads' current spans, by process.
     slots: HashMap<u32, SlotOffset>,
     channels: Vec<Channel>,
+    guard: Guard,
     /// Processes whose own work would cause further events: the agent and this one.
     ignored: [u32; 2],
     log: fn(&str),
 }
 
 impl Connection {
-    /// Connects to the agent at `path`, and sends it the catalog.
-    pub(super) fn open(path: &Path, log: fn(&str)) -> io::Result<Connection> {
+    /// Connects to the agent at `path`, and sends it the catalog. All probes together may take
+    /// `budget`.
+    pub(super) fn open(path: &Path, budget: CpuShare, log: fn(&str)) -> io::Result<Connection> {
         let socket = Socket::connect(path)?;
         let peer = socket.peer()?;
         if peer.uid != 0 && peer.uid != blkkin_sys::user_id() {
@@ -73,19 +80,25 @@ impl Connection {
             machine: None,
             slots: HashMap::new(),
             channels: Vec::new(),
+            guard: Guard::new(budget, log),
             ignored: [peer.pid, std::process::id()],
             log,
         })
     }
 
-    /// Handles messages and wake-ups, until the agent closes the connection or the pipe `start`.
+    /// Handles messages and wake-ups, and guards the machine against costly probes, until the agent
+    /// closes the connection or the pipe `start`.
     pub(super) fn serve(&mut self, start: BorrowedFd<'_>) -> io::Result<()> {
         loop {
             let sources = [self.socket.as_fd(), start].into_iter();
             let sources = sources.chain(self.channels.iter().map(Channel::waker));
             let mut polled: Vec<PollFd<'_>> =
                 sources.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-            match poll(&mut polled, None) {
+            let now = Instant::now();
+            let time =
+                self.guard.deadline().map(|deadline| deadline.saturating_duration_since(now));
+            let time = time.and_then(|time| Timespec::try_from(time).ok());
+            match poll(&mut polled, time.as_ref()) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -106,7 +119,33 @@ impl Connection {
                 }
                 self.handle_messages()?;
             }
+            self.detach_costly_probes()?;
         }
+    }
+
+    /// Detaches probes that have taken too much processor time, and reports it to the agent, in the
+    /// log and in the trace.
+    fn detach_costly_probes(&mut self) -> io::Result<()> {
+        let Some(excess) = self.guard.step(&self.channels, Instant::now()) else { return Ok(()) };
+        let number = excess.group.channel;
+        let Some(channel) = find(&mut self.channels, number) else { return Ok(()) };
+        let Some((probes, missed)) = channel.detach(excess.group.serial) else { return Ok(()) };
+        let detachment = Detachment { probes, excess };
+        if let Ok(id) = self.types.add(Detachment::event_type()) {
+            self.catalog.describe(self.types.all());
+            let pid = std::process::id();
+            let recorded = channel.record(&OwnEvent { id, pid, fields: &detachment.fields() });
+            recorded.unwrap_or_else(|error| (self.log)(&format!("the trace: {error}")));
+        }
+        self.handle_changed_probes();
+        let reasons = missed.into_iter().chain([detachment.to_string()]);
+        reasons.into_iter().try_for_each(|reason| self.report(number, reason))
+    }
+
+    /// Tells the guard that other probes are attached than before.
+    fn handle_changed_probes(&mut self) {
+        let has_probes = self.channels.iter().any(|channel| channel.probes().next().is_some());
+        self.guard.handle_change(has_probes, Instant::now());
     }
 
     fn handle_messages(&mut self) -> io::Result<()> {
@@ -123,6 +162,7 @@ impl Connection {
             ToApplication::AddChannel(added) => self.add_channel(&added, descriptors),
             ToApplication::RemoveChannel(number) => {
                 self.channels.retain(|channel| channel.number != number);
+                self.handle_changed_probes();
                 Ok(())
             }
             ToApplication::KernelRule(rule) => {
@@ -182,6 +222,7 @@ impl Connection {
         self.catalog.describe(self.types.all());
         let recorded = channel.record_state();
         let failed = recorded.err().map(|error| format!("the state of processes: {error}"));
+        self.handle_changed_probes();
         unavailable.into_iter().chain(failed).try_for_each(|reason| self.report(number, reason))
     }
 

@@ -1,4 +1,5 @@
-//! Recording of the state of the machine, into the tracer's own ring of a channel.
+//! Recording of the state of the machine, and of other events of the tracer itself, into its own
+//! ring of a channel.
 
 use crate::chosen::{ChosenProcesses, processes};
 use crate::error::Error;
@@ -29,7 +30,8 @@ pub(super) fn record(
     let kinds: Vec<StateKind> = states.iter().map(|(kind, _)| *kind).collect();
     let mut put = |event: &StateEvent<'_>| {
         let id = states.iter().find(|(kind, _)| *kind == event.kind).map_or(0, |(_, id)| *id);
-        put(&writer, id, event, &mut patience);
+        let event = OwnEvent { id, pid: event.pid, fields: event.fields };
+        put(&writer, &event, &mut patience);
     };
     let pids = processes().map_err(|error| Error::Map("chosen", error))?;
     for pid in pids.into_iter().filter(|pid| chosen.has(*pid)) {
@@ -41,16 +43,36 @@ pub(super) fn record(
     Ok(())
 }
 
+/// Event that the tracer itself records.
+pub(super) struct OwnEvent<'e> {
+    pub(super) id: u16,
+    /// Process that the event is about; 0 for none.
+    pub(super) pid: u32,
+    pub(super) fields: &'e [u8],
+}
+
+/// Records an event, or counts it as lost if the ring is full. `eventfd` wakes the agent.
+pub(super) fn record_event(
+    rings: &KernelRings,
+    eventfd: BorrowedFd<'_>,
+    event: &OwnEvent<'_>,
+) -> Result<(), Error> {
+    let writer = rings.writer(eventfd.as_raw_fd())?;
+    let mut patience = Duration::ZERO;
+    put(&writer, event, &mut patience);
+    Ok(())
+}
+
 /// Records an event, and waits while the ring is full. The time that it waits is taken from
 /// `patience`.
-fn put(writer: &Writer, id: u16, state: &StateEvent<'_>, patience: &mut Duration) {
+fn put(writer: &Writer, event: &OwnEvent<'_>, patience: &mut Duration) {
     let encode = |encoder: &mut Encoder<'_>| {
         // The context of the kernel's events: process and thread.
-        encoder.put(state.pid.to_le_bytes());
-        encoder.put(state.pid.to_le_bytes());
-        encoder.put_bytes(state.fields);
+        encoder.put(event.pid.to_le_bytes());
+        encoder.put(event.pid.to_le_bytes());
+        encoder.put_bytes(event.fields);
     };
-    with_long_event(id, writer.event_size_max(), &encode, |encoder, _| {
+    with_long_event(event.id, writer.event_size_max(), &encode, |encoder, _| {
         loop {
             let may_wait = *patience > Duration::ZERO;
             let outcome = writer.record_in_last_ring(&mut encoder.event(), may_wait);

@@ -1,5 +1,6 @@
 //! `blkkin agent`: the daemon that records the traced programs of this machine.
 
+use super::kernel_tracer::ProbeBudget;
 use crate::exit::{Error, Exit};
 use crate::interrupt::ending_signals;
 use crate::output::agent_log;
@@ -23,6 +24,7 @@ use std::path::PathBuf;
     before_help = "Examples:\n  \
         blkkin agent &                                     for your own programs\n  \
         sudo blkkin agent --traces /srv/traces             for the whole machine\n  \
+        sudo blkkin agent --probe-budget 5%                for a machine with little to spare\n  \
         blkkin session create s && blkkin event enable 'osd:*' && blkkin session start s",
     after_help = crate::help::EXIT_HELP
 )]
@@ -40,6 +42,9 @@ pub(crate) struct Args {
     /// Group whose members control all sessions of root's agent
     #[arg(long, value_name = "NAME", default_value = "blkkin")]
     group: String,
+
+    #[command(flatten)]
+    budget: ProbeBudget,
 }
 
 pub(crate) fn run(args: Args) -> Result<Exit, Error> {
@@ -53,7 +58,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         group: args.group,
         traces: args.traces.map(absolute),
         limits: Limits::default(),
-        kernel_tracer: super::kernel_tracer::spawn(),
+        kernel_tracer: super::kernel_tracer::spawn(args.budget),
         manager: env::var_os("NOTIFY_SOCKET").filter(|socket| !socket.is_empty()),
         log: agent_log,
     };

@@ -2,8 +2,11 @@
 //! given up the rights to do so itself. Started by the agent's command only.
 
 use crate::exit::{Error, Exit};
+use crate::limits::raise_descriptors;
 use crate::output::agent_log;
+use crate::values;
 use blkkin_agent::KernelTracer;
+use blkkin_kernel::CpuShare;
 use std::fs;
 use std::io::{self, PipeWriter};
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,22 +18,41 @@ use std::process::{Command, Stdio};
 /// The agent starts this command itself. It waits on standard input for the path of the agent's
 /// socket.
 #[derive(clap::Args, Debug)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    #[command(flatten)]
+    budget: ProbeBudget,
+}
 
-pub(crate) fn run(Args {}: &Args) -> Result<Exit, Error> {
+/// Limit of the processor time that probes may take.
+#[derive(clap::Args, Clone, Copy, Debug)]
+pub(crate) struct ProbeBudget {
+    /// Detach the costliest probes of the kernel and of programs when all together take more than
+    /// this share of the time of all processors; 100% to detach none
+    #[arg(
+        long = "probe-budget",
+        value_name = "PERCENT",
+        value_parser = values::cpu_share,
+        default_value = "75%"
+    )]
+    share: CpuShare,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Exit, Error> {
     let failed = |error: io::Error| Error::failed(format!("cannot trace the kernel: {error}"));
     let start = io::stdin().as_fd().try_clone_to_owned().map_err(failed)?;
-    blkkin_kernel::trace_for_agent(start, agent_log).map_err(failed)?;
+    // Each probe has two.
+    raise_descriptors();
+    blkkin_kernel::trace_for_agent(start, args.budget.share, agent_log).map_err(failed)?;
     Ok(Exit::Ok)
 }
 
 /// Starts the waiting tracer of an agent; `None` if this process lacks the rights to trace the
 /// kernel, or if the tracer cannot be started.
-pub(crate) fn spawn() -> Option<KernelTracer> {
+pub(crate) fn spawn(budget: ProbeBudget) -> Option<KernelTracer> {
     let start = || -> io::Result<PipeWriter> {
         let (start, pipe) = io::pipe()?;
         Command::new(std::env::current_exe()?)
-            .arg("kernel-tracer")
+            .args(["kernel-tracer", "--probe-budget", &budget.share.to_string()])
             .stdin(start)
             .stdout(Stdio::null())
             // Ctrl-C ends the agent, which ends the tracer when it has written everything.
