@@ -112,6 +112,7 @@ pub(super) fn all() -> Vec<Check> {
         typed_functions(&btf, &rights),
         user_functions(&rights),
         clock(&rights),
+        run_times(&rights),
         namespace(),
         lockdown(),
         control_groups(),
@@ -278,6 +279,17 @@ fn clock(rights: &Rights) -> Check {
         rights,
         "boot a kernel with CONFIG_PERF_EVENTS=y: those of distributions have it",
     )
+}
+
+/// Nothing fails without run times, but costly probes stay attached.
+fn run_times(rights: &Rights) -> Check {
+    let check = Check::new("run times of probes", &[], "agent --probe-budget");
+    let found = abilities::run_times().map(|()| "measured");
+    let check = check.attempt(found, rights, "boot Linux 5.8 or newer");
+    match check.state {
+        State::Missing => Check { state: State::Note, ..check },
+        _ => check,
+    }
 }
 
 fn namespace() -> Check {
