@@ -37,6 +37,7 @@ use blkkin_sys::bpf::{AttachPoint, Link};
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Time to wait after the programs were detached, until runs that had already begun have ended. A
@@ -71,6 +72,9 @@ pub struct Selection {
     pub uring: Option<UringTracepoints>,
     /// Events of the kernel's work for requests; `None` to leave them out.
     pub requests: Option<RequestEvents>,
+    /// Requests to disks of the chosen processes: `disk:request`, with the names of these system
+    /// calls of the kernel; `None` to leave them out.
+    pub disk: Option<Arc<[SystemCall]>>,
     /// Size of a ring in bytes, a power of two; `None` for the default. There is a ring for each
     /// processor, and a few more.
     pub ring_size: Option<usize>,
@@ -251,6 +255,9 @@ impl Probes {
         }
         if let Some(requests) = requests {
             links.extend(request_code::attach(requests, rings, chosen, btf, types)?);
+        }
+        if let Some(calls) = &selection.disk {
+            links.extend(request_code::attach_chosen_disk(calls, rings, chosen, btf, types)?);
         }
         if let Some(tracepoints) = &selection.uring {
             let uring = UringCode { rings, chosen: chosen.code(), tracepoints, ids: uring_ids };

@@ -1,7 +1,9 @@
 //! Programs that record what the kernel did for requests: waits of their threads ([`wait`]) and
-//! requests to disks ([`disk`]). [`current_span`] reads the current span of a thread. System calls
-//! of such threads are recorded by [`crate::syscall_code`].
+//! requests to disks ([`disk`]), the latter also for chosen processes without spans.
+//! [`current_span`] reads the current span of a thread, and [`calls`] describes its system call.
+//! System calls of such threads are recorded by [`crate::syscall_code`].
 
+mod calls;
 mod current_span;
 mod disk;
 mod wait;
@@ -17,7 +19,7 @@ use crate::span_slots::SpanSlots;
 use crate::tracefs::SystemCall;
 use blkkin_control::EventType;
 use blkkin_sys::bpf::{AttachPoint, Link};
-use disk::{DiskCode, DiskPlaces, DiskTables};
+use disk::{Asker, CallPlaces, DiskCode, DiskPlaces, DiskTables};
 use std::sync::Arc;
 use wait::{WaitCode, WaitKinds, WaitPlaces, WaitTable};
 
@@ -73,7 +75,7 @@ pub(crate) fn attach(
         let code = DiskCode {
             rings,
             chosen: chosen.code(),
-            slots,
+            asker: Asker::Span(slots),
             places: DiskPlaces::of(btf)?,
             tables: &DiskTables::new()?,
             records_unattributed: chosen.is_all_except(),
@@ -82,6 +84,27 @@ pub(crate) fn attach(
         programs.extend(code.programs().map(|program| load(program, btf)));
     }
     programs.into_iter().collect()
+}
+
+/// Attaches the programs for requests to disks of the chosen processes. `calls` are the kernel's
+/// system calls.
+pub(crate) fn attach_chosen_disk(
+    calls: &[SystemCall],
+    rings: &RingCode<'_>,
+    chosen: &ChosenProcesses,
+    btf: &Btf,
+    types: &mut EventTypes,
+) -> Result<Vec<Link>, Error> {
+    let code = DiskCode {
+        rings,
+        chosen: chosen.code(),
+        asker: Asker::Thread(CallPlaces::of(btf)?),
+        places: DiskPlaces::of(btf)?,
+        tables: &DiskTables::new()?,
+        records_unattributed: chosen.is_all_except(),
+        id: types.add(disk::chosen_disk_type(calls))?,
+    };
+    code.programs().into_iter().map(|program| load(program, btf)).collect()
 }
 
 /// Attaches a program to the raw tracepoint with this name.

@@ -33,7 +33,7 @@ pub(crate) fn begin_times() -> Result<Map, Error> {
 
 /// Flag of a thread's status: the current call was made by 32-bit code, whose numbers and registers
 /// differ.
-const IS_COMPAT: i32 = 2;
+pub(crate) const IS_COMPAT: i32 = 2;
 
 /// Offsets in the kernel's structures that the programs need.
 #[derive(Clone, Copy, Debug)]

@@ -3,8 +3,9 @@
 
 use crate::calls::{self, Call};
 use crate::values::{
-    CHILD, COUNT, DIRECTORY, FD, FLAGS, NAME, OF_PID, OFFSET, OPCODE, PATH, REQUEST, RING, Slot,
-    UNBOUND, USER_DATA, ValueVisitor, Values,
+    CALL_NAME, CHILD, COUNT, DEVICE_NAME, DIRECTORY, ERROR, FD, FLAGS, NAME, OF_PID, OFFSET,
+    OPCODE, OPERATION_NAME, PATH, QUEUED, REQUEST, RING, SERVED, Slot, UNBOUND, USER_DATA,
+    ValueVisitor, Values,
 };
 use blkkin_reader::{Event, Trace};
 
@@ -23,6 +24,8 @@ pub(crate) enum Meaning {
     UringSubmit,
     /// Completion of a request of io_uring.
     UringComplete,
+    /// Completion of a request to a disk.
+    DiskRequest,
 }
 
 impl Meaning {
@@ -38,6 +41,7 @@ impl Meaning {
             "state:file" => Some(Meaning::FileState),
             "uring:submit" => Some(Meaning::UringSubmit),
             "uring:complete" => Some(Meaning::UringComplete),
+            "disk:request" => Some(Meaning::DiskRequest),
             _ => None,
         }
     }
@@ -64,6 +68,16 @@ impl Meaning {
             Meaning::UringComplete => {
                 &[("ring", RING), ("request", REQUEST), ("user_data", USER_DATA), ("flags", FLAGS)]
             }
+            Meaning::DiskRequest => &[
+                ("device", DEVICE_NAME),
+                ("operation", OPERATION_NAME),
+                ("sector", OFFSET),
+                ("bytes", COUNT),
+                ("queued", QUEUED),
+                ("served", SERVED),
+                ("error", ERROR),
+                ("call", CALL_NAME),
+            ],
         }
     }
 }

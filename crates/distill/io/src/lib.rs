@@ -4,7 +4,8 @@
 //! working directory, open descriptors) and returns an [`Operation`] for each system call that does
 //! I/O. State that no event described is unknown. A [`Summary`] sums up operations. The modules in
 //! the order of the data: `values` and `extract` (fields of an event), `calls` (the table of system
-//! calls), `processes` (state), `uring` (requests of io_uring), `tracker`, `operation`, `summary`.
+//! calls), `processes` (state), `uring` (requests of io_uring), `disk` (requests to disks), `tracker`,
+//! `operation`, `summary`.
 //!
 //! # Events
 //!
@@ -20,10 +21,19 @@
 //! | `state:file` | `of_pid`, `fd`, `path` when the process was chosen |
 //! | `uring:submit` | `ring`, `request`, `user_data`, `opcode`, `flags`, `fd`, `offset`, `length` |
 //! | `uring:complete` | `ring`, `request` or 0, `user_data`, `ret`, `flags` |
+//! | `disk:request` | `device`, `operation`, `sector`, `bytes`, `queued`, `served`, `error`, `call` |
 //!
 //! Paths are strings, empty if unreadable. Socket addresses are blobs or arrays of bytes. `offset`
 //! and `length` have a meaning for reads and writes only. `request` is 0 if the request will
 //! complete again.
+//!
+//! `disk:request` is recorded when a disk has completed a request; its context names the thread that
+//! has queued it, or has ids of 0. `device`, `operation` and `call` are enumerations. `call` is the
+//! system call in which the thread queued the request, or `none` (a page fault), `kernel` or
+//! `unknown`. A request belongs to the operation of its thread during which it was queued
+//! ([`Operation::disk`]), if it has completed before the operation ends. All other requests are
+//! returned by [`Tracker::take_disk_requests`]. So is a request whose operation's event was lost;
+//! it is never joined to another operation.
 //!
 //! # Limits of the state
 //!
@@ -42,6 +52,7 @@
 //! so operations shortly before may be wrong without a mark.
 
 mod calls;
+mod disk;
 mod extract;
 mod histogram;
 mod operation;
@@ -54,8 +65,9 @@ mod uring;
 mod values;
 
 pub use calls::call_names;
+pub use disk::{DiskCause, DiskRequest};
 pub use histogram::Histogram;
 pub use operation::{Operation, OperationKind};
 pub use processes::Drops;
-pub use summary::{OTHER, Row, Summary};
+pub use summary::{DiskRow, OTHER, Row, Summary};
 pub use tracker::{Counts, Tracker};

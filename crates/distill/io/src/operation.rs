@@ -1,5 +1,6 @@
 //! I/O operations: the result of a [`crate::Tracker`].
 
+use crate::disk::DiskRequest;
 use std::sync::Arc;
 
 /// I/O operation of a program: one system call.
@@ -45,6 +46,9 @@ pub struct Operation {
     pub is_certain: bool,
     /// Return value of the call, or its `errno`.
     pub result: Result<i64, i32>,
+    /// Requests to disks that the call has queued and that completed before it ended, in the order
+    /// of their queueing. Empty if they are not recorded.
+    pub disk: Vec<DiskRequest>,
 }
 
 impl Operation {

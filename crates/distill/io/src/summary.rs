@@ -1,9 +1,10 @@
 //! Sums of operations by program, file and kind, and the slowest operations, in bounded memory.
 
+use crate::disk::DiskRequest;
 use crate::histogram::Histogram;
 use crate::operation::{Operation, OperationKind};
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// Program and path of the row that sums up all operations beyond the limit of rows.
@@ -16,6 +17,8 @@ const KEYS_MAX: usize = 100_000;
 const BUCKETS_MAX: usize = 16 << 20;
 /// Maximum size of all keys' paths in bytes.
 const PATHS_SIZE_MAX: usize = 128 << 20;
+/// Maximum number of combinations of a disk and an operation.
+const DISK_KEYS_MAX: usize = 1000;
 /// Maximum number of descriptors whose last access is stored.
 const ACCESSES_MAX: usize = 100_000;
 
@@ -30,6 +33,8 @@ pub struct Summary {
     paths_size: usize,
     /// Last read or write at a known offset, by process and descriptor.
     accesses: HashMap<(u32, i32), Access>,
+    /// Sums of requests, by disk and operation.
+    disk: BTreeMap<(Arc<str>, Arc<str>), DiskSums>,
     slowest: BTreeSet<SlowOperation>,
     slowest_max: usize,
     /// Number of operations added so far. It gives each entry of `slowest` a unique sort key.
@@ -68,6 +73,38 @@ struct Sums {
     sizes: Histogram,
     sequential: u64,
     random: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct DiskSums {
+    errors: u64,
+    bytes: u64,
+    queued: Histogram,
+    served: Histogram,
+}
+
+/// Sums of the requests for the same operation of the same disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskRow {
+    /// Name of the disk, or [`OTHER`].
+    pub device: Arc<str>,
+    /// Operation of the disk, or [`OTHER`].
+    pub operation: Arc<str>,
+    /// Number of requests that failed.
+    pub errors: u64,
+    /// Sum of their sizes in bytes.
+    pub bytes: u64,
+    /// Times from the queueing of a request until its issue to the disk, in nanoseconds.
+    pub queued: Histogram,
+    /// Times from then until its completion, in nanoseconds.
+    pub served: Histogram,
+}
+
+impl DiskRow {
+    /// Returns the number of requests.
+    pub fn count(&self) -> u64 {
+        self.served.count()
+    }
 }
 
 /// Entry of the slowest operations, in ascending order.
@@ -173,6 +210,7 @@ impl Summary {
             buckets: 0,
             paths_size: 0,
             accesses: HashMap::new(),
+            disk: BTreeMap::new(),
             slowest: BTreeSet::new(),
             slowest_max,
             count: 0,
@@ -202,7 +240,42 @@ impl Summary {
         });
         self.extend(Some((operation.time_ns, operation.end_ns())));
         self.count += 1;
+        operation.disk.iter().for_each(|request| self.add_disk_request(request));
         self.add_slow(operation.duration_ns, operation);
+    }
+
+    /// Adds a request to a disk that belongs to no operation. Those of an operation are added with
+    /// it.
+    pub fn add_disk_request(&mut self, request: &DiskRequest) {
+        let key = (request.device.clone(), request.operation.clone());
+        // The last key is reserved for the others.
+        let is_full = self.disk.len() + 1 >= DISK_KEYS_MAX && !self.disk.contains_key(&key);
+        let key = if is_full { (OTHER.into(), OTHER.into()) } else { key };
+        let sums = self.disk.entry(key).or_default();
+        sums.errors += u64::from(request.error != 0);
+        sums.bytes = sums.bytes.saturating_add(request.bytes);
+        sums.queued.add(request.queued_ns);
+        sums.served.add(request.served_ns);
+        let end_ns = request.time_ns.saturating_add_unsigned(request.duration_ns());
+        self.extend(Some((request.time_ns, end_ns)));
+    }
+
+    /// Returns the sums of requests to disks, ordered by disk and operation.
+    pub fn disk_rows(&self) -> Vec<DiskRow> {
+        let row = |((device, operation), sums): (&(Arc<str>, Arc<str>), &DiskSums)| DiskRow {
+            device: device.clone(),
+            operation: operation.clone(),
+            errors: sums.errors,
+            bytes: sums.bytes,
+            queued: sums.queued.clone(),
+            served: sums.served.clone(),
+        };
+        self.disk.iter().map(row).collect()
+    }
+
+    /// Returns true if neither operations nor requests to disks were added.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0 && self.disk.is_empty()
     }
 
     /// Returns the sums and the slowest operations so far, and starts again without them. Positions
@@ -331,6 +404,7 @@ mod tests {
             position: Some(offset),
             is_certain: true,
             result: Ok(10),
+            disk: Vec::new(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Tracking of processes: from events in order of time to operations with names and paths.
 
 use crate::calls::{Action, Call};
+use crate::disk::{CallPeriod, DiskRequest, DiskRequests};
 use crate::extract::{Damaged, Extractor, Meaning};
 use crate::operation::{Operation, OperationKind};
 use crate::peer;
@@ -40,6 +41,7 @@ pub struct Tracker {
     extractor: Extractor,
     processes: Processes,
     requests: Requests,
+    disk: DiskRequests,
     operations: u64,
     malformed: u64,
 }
@@ -55,6 +57,9 @@ pub struct Counts {
     pub drops: Drops,
     /// Number of requests of io_uring that were not waited for, because too many had not completed.
     pub dropped_requests: u64,
+    /// Number of requests to disks that were released without their operation, because too many
+    /// waited for the end of theirs.
+    pub unheld_requests: u64,
 }
 
 impl Tracker {
@@ -83,14 +88,27 @@ impl Tracker {
         };
         let processes = &mut self.processes;
         let result = match meaning {
-            Meaning::Call(call) => operation(processes, call, values, time),
+            Meaning::Call(call) => operation(processes, call, values, time, &mut self.disk),
+            Meaning::DiskRequest => time.and_then(|time| {
+                let mut request = self.disk.read(values, time)?;
+                if request.pid != 0 {
+                    request.program = processes.view(request.pid).name();
+                }
+                self.disk.add(request);
+                Some(None)
+            }),
             Meaning::UringSubmit => {
                 time.and_then(|time| self.requests.submit(processes, values, time)).map(|()| None)
             }
             Meaning::UringComplete => {
                 time.and_then(|time| self.requests.complete(processes, values, time))
             }
-            meaning => change_state(processes, meaning, values).map(|()| None),
+            meaning => {
+                if let (Meaning::Exit, Some(pid)) = (meaning, values.id(PID)) {
+                    self.disk.end_process(pid);
+                }
+                change_state(processes, meaning, values).map(|()| None)
+            }
         };
         match result {
             Some(operation) => {
@@ -104,11 +122,26 @@ impl Tracker {
         }
     }
 
+    /// Returns the requests to disks that belong to no operation, or that completed after theirs,
+    /// as far as that has become known since the last call. They come before the operation that
+    /// [`event`](Self::event) has returned.
+    #[inline]
+    pub fn take_disk_requests(&mut self) -> Vec<DiskRequest> {
+        self.disk.take_released()
+    }
+
+    /// Ends the tracking: operations that have not ended get no requests to disks. The latter are
+    /// returned by [`take_disk_requests`](Self::take_disk_requests).
+    pub fn finish(&mut self) {
+        self.disk.release_all();
+    }
+
     /// Returns the counters.
     pub fn counts(&self) -> Counts {
         let Tracker { operations, malformed, .. } = *self;
         let (drops, dropped_requests) = (self.processes.drops(), self.requests.dropped());
-        Counts { operations, malformed, drops, dropped_requests }
+        let unheld_requests = self.disk.unheld();
+        Counts { operations, malformed, drops, dropped_requests, unheld_requests }
     }
 }
 
@@ -116,7 +149,8 @@ impl Tracker {
 /// event.
 fn change_state(processes: &mut Processes, meaning: Meaning, values: &Values) -> Option<()> {
     match meaning {
-        Meaning::Call(_) | Meaning::UringSubmit | Meaning::UringComplete => {}
+        Meaning::Call(_) | Meaning::UringSubmit | Meaning::UringComplete | Meaning::DiskRequest => {
+        }
         Meaning::Fork => processes.fork(values.id(PID)?, values.id(CHILD)?),
         Meaning::Exec => processes.view(values.id(PID)?).exec(values.text(NAME)),
         Meaning::Exit => {
@@ -144,6 +178,7 @@ fn operation(
     call: &'static Call,
     values: &Values,
     time: Option<i64>,
+    disk: &mut DiskRequests,
 ) -> Option<Option<Operation>> {
     let (end_ns, pid) = (time?, values.id(PID)?);
     let ret = values.number(RET)?.cast_signed();
@@ -170,12 +205,18 @@ fn operation(
         position: None,
         is_certain: true,
         result,
+        disk: Vec::new(),
     };
+    let Operation { tid, time_ns: start_ns, .. } = operation;
+    let requests = disk.end_call(&CallPeriod { pid, tid, start_ns, end_ns });
     let process = processes.view(pid);
     let mut builder = OperationBuilder { process, values, operation, end_ns };
-    if !builder.apply(call.action)? {
-        return Some(None);
+    let is_operation = builder.apply(call.action);
+    if is_operation != Some(true) {
+        disk.release(requests);
+        return is_operation.map(|_| None);
     }
+    builder.operation.disk = requests;
     let OperationBuilder { process, mut operation, .. } = builder;
     operation.program = process.name();
     Some(Some(operation))

@@ -152,6 +152,7 @@ impl Requests {
             position: None,
             is_certain: true,
             result: Ok(0),
+            disk: Vec::new(),
         };
         let form = opcode.form;
         if matches!(form, Form::Range | Form::Buffers | Form::File | Form::Accept)

@@ -44,22 +44,34 @@ pub(crate) const REQUEST: Slot = 20;
 pub(crate) const USER_DATA: Slot = 21;
 /// Operation code of a request of io_uring.
 pub(crate) const OPCODE: Slot = 22;
-const NUMBERS: usize = 23;
-pub(crate) const PATH: Slot = 23;
-pub(crate) const PATH2: Slot = 24;
+/// Nanoseconds in which a request to a disk was queued.
+pub(crate) const QUEUED: Slot = 23;
+/// Nanoseconds in which a disk served a request.
+pub(crate) const SERVED: Slot = 24;
+/// Status of a request to a disk.
+pub(crate) const ERROR: Slot = 25;
+const NUMBERS: usize = 26;
+pub(crate) const PATH: Slot = 26;
+pub(crate) const PATH2: Slot = 27;
 /// Name of a process.
-pub(crate) const NAME: Slot = 25;
+pub(crate) const NAME: Slot = 28;
 /// Working directory of a process.
-pub(crate) const DIRECTORY: Slot = 26;
-const TEXTS: usize = 4;
+pub(crate) const DIRECTORY: Slot = 29;
+/// Label of a disk, or its number without one.
+pub(crate) const DEVICE_NAME: Slot = 30;
+/// Label of a disk's operation, or its number without one.
+pub(crate) const OPERATION_NAME: Slot = 31;
+/// Label of the system call that a thread makes, or its number without one.
+pub(crate) const CALL_NAME: Slot = 32;
+const TEXTS: usize = 7;
 /// Socket address.
-pub(crate) const ADDRESS: Slot = 27;
+pub(crate) const ADDRESS: Slot = 33;
 /// Byte of a socket address that is recorded as an array.
-pub(crate) const ADDRESS_BYTE: Slot = 28;
+pub(crate) const ADDRESS_BYTE: Slot = 34;
 /// Array of two descriptors, whose elements are [`FD`] and [`FD2`].
-pub(crate) const DESCRIPTORS: Slot = 29;
+pub(crate) const DESCRIPTORS: Slot = 35;
 /// Descriptor in an array of two descriptors.
-pub(crate) const DESCRIPTOR: Slot = 30;
+pub(crate) const DESCRIPTOR: Slot = 36;
 pub(crate) const IGNORED: Slot = 254;
 /// Slot of a field that no event contained yet.
 pub(crate) const UNBOUND: Slot = 255;
@@ -196,6 +208,31 @@ impl ValueVisitor<'_> {
             _ => IGNORED,
         }
     }
+
+    /// Receives an integer, whose 64 bits are `bits`.
+    #[inline]
+    fn integer(&mut self, node: &Node, bits: u64, value: i128) {
+        match self.slot(node) {
+            slot if usize::from(slot) < NUMBERS => self.values.set_number(slot, bits),
+            slot @ DEVICE_NAME..=CALL_NAME => self.set_label(slot, node, value),
+            ADDRESS_BYTE => self.values.add_address(&[bits as u8]),
+            DESCRIPTOR if self.values.number(FD).is_none() => self.values.set_number(FD, bits),
+            DESCRIPTOR => self.values.set_number(FD2, bits),
+            _ => {}
+        }
+    }
+
+    #[cold]
+    fn set_label(&mut self, slot: Slot, node: &Node, value: i128) {
+        let labels = match &node.kind {
+            NodeKind::Int { labels, .. } | NodeKind::VarInt { labels, .. } => labels.as_ref(),
+            _ => None,
+        };
+        match labels.and_then(|labels| labels.of(value).next()) {
+            Some(label) => self.values.set_text(slot, label),
+            None => self.values.set_text(slot, &value.to_string()),
+        }
+    }
 }
 
 impl Visitor for ValueVisitor<'_> {
@@ -205,18 +242,12 @@ impl Visitor for ValueVisitor<'_> {
 
     #[inline]
     fn unsigned(&mut self, node: &Node, value: u64) {
-        match self.slot(node) {
-            slot if usize::from(slot) < NUMBERS => self.values.set_number(slot, value),
-            ADDRESS_BYTE => self.values.add_address(&[value as u8]),
-            DESCRIPTOR if self.values.number(FD).is_none() => self.values.set_number(FD, value),
-            DESCRIPTOR => self.values.set_number(FD2, value),
-            _ => {}
-        }
+        self.integer(node, value, value.into());
     }
 
     #[inline]
     fn signed(&mut self, node: &Node, value: i64) {
-        self.unsigned(node, value.cast_unsigned());
+        self.integer(node, value.cast_unsigned(), value.into());
     }
 
     fn string(&mut self, node: &Node, value: &[u8]) {

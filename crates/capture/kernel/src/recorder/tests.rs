@@ -82,6 +82,7 @@ impl Machine {
             tracepoints,
             functions,
             requests,
+            disk: random.chance(30).then(|| Arc::clone(&self.calls)),
             process_events: [random.chance(50); 3],
             ring_size: Some(128 << 10),
             ..Selection::default()
@@ -168,5 +169,5 @@ fn the_kernel_accepts_hashes_of_all_calls() {
 
 /// Returns true for events that have no filters.
 fn is_unfiltered(name: &str) -> bool {
-    name.starts_with("process:") || ["request:wait", "request:disk"].contains(&name)
+    name.starts_with("process:") || ["request:wait", "request:disk", "disk:request"].contains(&name)
 }

@@ -1,17 +1,19 @@
-//! Programs that record requests to disks, with the span of the thread that asked for them.
+//! Programs that record requests to disks, with the thread that asked for them: the one of a span
+//! (`request:disk`), or the one of a chosen process (`disk:request`).
 //!
-//! A thread's current span is noted when it queues an I/O operation (`struct bio`), or a part of
-//! one that the kernel has split. When a request (`struct request`) is issued to the device, it
-//! gets the note of its first operation. Further operations that the kernel has merged into the
-//! request have no event of their own. Requests without a note, such as those of the kernel's
-//! writeback, are recorded without a span.
+//! The thread is noted when it queues an I/O operation (`struct bio`), or a part of one that the
+//! kernel has split, together with its current span or with its system call. When a request
+//! (`struct request`) is issued to the device, it gets the note of its first operation. Further
+//! operations that the kernel has merged into the request have no event of their own. Requests
+//! without a note, such as those of the kernel's writeback, are recorded without a thread.
 
+use super::calls::{NO_CALL, call_field};
 use super::current_span::{
-    KEY, RECORD, RECORD_SIZE, ThreadPlaces, WORD, record_word, span_fields, write_elapsed,
-    write_span,
+    KEY, RECORD, RECORD_SIZE, SPAN_FIELDS_SIZE, ThreadPlaces, WORD, record_word, span_fields,
+    write_elapsed, write_span,
 };
 use crate::assembler::Register::{R0, R1, R2, R3, R4, R6, R7, R10};
-use crate::assembler::{Address, Alu, Assembler, Helper, If, Register, Size};
+use crate::assembler::{Address, Alu, Assembler, Helper, If, Label, Register, Size};
 use crate::btf::Btf;
 use crate::chosen::ChosenCode;
 use crate::error::Error;
@@ -20,20 +22,25 @@ use crate::event_type::{Integer, event_type};
 use crate::frame::{PROCESS, SCRATCH, offset};
 use crate::ring_code::{RingCode, TIME_SLOT};
 use crate::span_slots::SpanSlotsCode;
+use crate::syscall_code::IS_COMPAT;
+use crate::tracefs::SystemCall;
 use blkkin_control::limits::LABELS_MAX;
-use blkkin_control::{EventType, FieldKind, Label, Width};
+use blkkin_control::{EventType, FieldKind, Label as EnumLabel, Width};
 use blkkin_sys::bpf::Map;
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Name of the events.
+/// Name of the events of requests with a span.
 pub(super) const DISK: &str = "request:disk";
+/// Name of the events of requests of chosen processes.
+const CHOSEN_DISK: &str = "disk:request";
 
 /// Maximum number of operations and of requests that are followed at the same time.
 const FOLLOWED_MAX: usize = 1 << 14;
 
-/// Words of a note and of a followed request: process and thread, the three words of the span, and
-/// the following.
+/// Words of a note and of a followed request: process and thread, the three words of the span or
+/// the number of the system call, and the following.
+const CALL: i16 = 1;
 const QUEUED: i16 = 4;
 const ISSUED: i16 = 5;
 const SECTOR: i16 = 6;
@@ -60,19 +67,38 @@ const OPERATIONS: [(&str, u64); 7] = [
     ("write_zeroes", 9),
 ];
 
-/// Returns the description of the events, without an id. The devices of the machine have their
-/// names as labels.
+/// Values of the field `call` in place of a system call: the thread ran its program, so a page of
+/// its memory was absent; it has no program, as the kernel's threads and the workers of io_uring;
+/// nothing is known of it, or the call was made by 32-bit code.
+const NO_CALLS: [(&str, i32); 3] =
+    [("none", NO_CALL), ("kernel", KERNEL_THREAD), ("unknown", UNKNOWN_CALL)];
+const KERNEL_THREAD: i32 = -2;
+const UNKNOWN_CALL: i32 = -3;
+
+/// Returns the description of the events of requests with a span, without an id.
 pub(super) fn disk_type() -> EventType {
-    let label = |name: &str, value: u64| Label { name: name.to_owned(), value };
+    event_type(0, DISK.to_owned(), span_fields().into_iter().chain(disk_fields()))
+}
+
+/// Returns the description of the events of requests of chosen processes, without an id. `calls`
+/// are the kernel's system calls.
+pub(super) fn chosen_disk_type(calls: &[SystemCall]) -> EventType {
+    let call = ("call", call_field(&NO_CALLS, calls));
+    event_type(0, CHOSEN_DISK.to_owned(), disk_fields().into_iter().chain([call]))
+}
+
+/// Returns the fields of a request. The devices of the machine have their names as labels.
+fn disk_fields() -> [(&'static str, FieldKind); 7] {
+    let label = |name: &str, value: u64| EnumLabel { name: name.to_owned(), value };
     let operations = OPERATIONS.iter().map(|(name, number)| label(name, *number)).collect();
-    let devices: Vec<Label> = devices().into_iter().take(LABELS_MAX).collect();
+    let devices: Vec<EnumLabel> = devices().into_iter().take(LABELS_MAX).collect();
     let unsigned = |bytes| Integer::unsigned(bytes).field();
     let device = match devices.is_empty() {
         true => unsigned(4),
         false => FieldKind::Enum { is_signed: false, width: Width::Bits32, labels: devices },
     };
     let operation = FieldKind::Enum { is_signed: false, width: Width::Bits8, labels: operations };
-    let own = [
+    [
         ("device", device),
         ("operation", operation),
         ("sector", unsigned(8)),
@@ -80,24 +106,23 @@ pub(super) fn disk_type() -> EventType {
         ("queued", unsigned(8)),
         ("served", unsigned(8)),
         ("error", Integer::signed(4).field()),
-    ];
-    event_type(0, DISK.to_owned(), span_fields().into_iter().chain(own))
+    ]
 }
 
-/// Size of the fields of an event in bytes.
-const FIELDS_SIZE: usize = 24 + 4 + 1 + 8 + 4 + 8 + 8 + 4;
+/// Maximum size of the fields of an event in bytes.
+const FIELDS_SIZE_MAX: usize = SPAN_FIELDS_SIZE + 4 + 1 + 8 + 4 + 8 + 8 + 4;
 
 /// Returns the names and numbers of the machine's whole block devices.
-fn devices() -> Vec<Label> {
+fn devices() -> Vec<EnumLabel> {
     let entries = fs::read_dir("/sys/block").into_iter().flatten().filter_map(Result::ok);
     let device = |entry: fs::DirEntry| {
         let numbers = fs::read_to_string(entry.path().join("dev")).ok()?;
         let (major, minor) = numbers.trim().split_once(':')?;
         let (major, minor) = (major.parse::<u64>().ok()?, minor.parse::<u64>().ok()?);
         let name = entry.file_name().into_string().ok()?;
-        Some(Label { name, value: major << MAJOR_SHIFT | minor })
+        Some(EnumLabel { name, value: major << MAJOR_SHIFT | minor })
     };
-    let mut devices: Vec<Label> = entries.filter_map(device).collect();
+    let mut devices: Vec<EnumLabel> = entries.filter_map(device).collect();
     devices.sort_by_key(|device| device.value);
     devices
 }
@@ -153,14 +178,70 @@ impl DiskTables {
     }
 }
 
+/// Threads of chosen processes whose requests are recorded, and what is recorded of them.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Asker {
+    /// Threads with a current span, and the span.
+    Span(SpanSlotsCode),
+    /// All threads, and the system call.
+    Thread(CallPlaces),
+}
+
+/// Offsets in the kernel's structures by which a thread's system call is found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CallPlaces {
+    /// Number of the call, in `struct pt_regs`.
+    call: i16,
+    /// Address of the next instruction, in `struct pt_regs`.
+    instruction: i16,
+    /// Status of the thread, in `struct task_struct`.
+    status: i16,
+}
+
+impl CallPlaces {
+    pub(super) fn of(btf: &Btf) -> Result<CallPlaces, Error> {
+        Ok(CallPlaces {
+            call: offset(btf, "pt_regs", "orig_ax")?,
+            instruction: offset(btf, "pt_regs", "ip")?,
+            status: offset(btf, "task_struct", "thread_info.status")?,
+        })
+    }
+
+    /// Stores the number of the system call that the running thread makes, or one of [`NO_CALLS`],
+    /// in the memory at [`RECORD`]. `R0` to `R5` and `R7` are lost.
+    fn note(self, code: &mut Assembler) {
+        let [is_kernel, is_unknown, is_known] = [(); 3].map(|()| code.label());
+        code.call(Helper::GetCurrentTaskBtf);
+        code.copy(R7, R0);
+        code.copy(R1, R0);
+        code.call(Helper::TaskRegisters);
+        code.load(Size::Bits64, R1, Address(R0, self.instruction));
+        code.jump_if_number(If::Equal, R1, 0, is_kernel);
+        code.load(Size::Bits32, R1, Address(R7, self.status));
+        code.jump_if_number(If::AnyBit, R1, IS_COMPAT, is_unknown);
+        code.load(Size::Bits64, R1, Address(R0, self.call));
+        code.store(Size::Bits64, record_word(CALL), R1);
+        code.jump(is_known);
+        code.set(is_kernel);
+        code.store_number(Size::Bits64, record_word(CALL), KERNEL_THREAD);
+        code.jump(is_known);
+        code.set(is_unknown);
+        code.store_number(Size::Bits64, record_word(CALL), UNKNOWN_CALL);
+        code.set(is_known);
+        for word in CALL + 1..QUEUED {
+            code.store_number(Size::Bits64, record_word(word), 0);
+        }
+    }
+}
+
 /// Generator of the programs.
 pub(super) struct DiskCode<'c> {
     pub(super) rings: &'c RingCode<'c>,
     pub(super) chosen: ChosenCode,
-    pub(super) slots: SpanSlotsCode,
+    pub(super) asker: Asker,
     pub(super) places: DiskPlaces,
     pub(super) tables: &'c DiskTables,
-    /// Set if requests without a span are recorded.
+    /// Set if requests without a note are recorded.
     pub(super) records_unattributed: bool,
     /// Id of the events.
     pub(super) id: u16,
@@ -177,29 +258,41 @@ impl DiskCode<'_> {
         ]
     }
 
-    /// Returns the program that notes the current span for an operation, which is passed.
+    /// Returns the program that notes the running thread for an operation, which is passed.
     fn note(&self) -> Assembler {
         let mut code = Assembler::default();
-        let (no_span, end) = (code.label(), code.label());
+        let (unchosen, end) = (code.label(), code.label());
         code.load(Size::Bits64, R6, Address(R1, 0));
         code.store(Size::Bits64, KEY, R6);
-        code.call(Helper::GetCurrentTaskBtf);
-        code.copy(R7, R0);
-        self.places.thread.read_span(&mut code, self.slots, R7, no_span);
-        code.load(Size::Bits32, R0, Address(R7, self.places.thread.process_id));
-        self.chosen.load(&mut code, R0, no_span);
-        code.call(Helper::GetCurrentPidTgid);
-        code.store(Size::Bits64, record_word(0), R0);
+        match self.asker {
+            Asker::Span(slots) => self.note_span(&mut code, slots, unchosen),
+            Asker::Thread(places) => {
+                self.chosen.current(&mut code, record_word(0), unchosen);
+                places.note(&mut code);
+            }
+        }
         code.call(Helper::KtimeGetNs);
         code.store(Size::Bits64, record_word(QUEUED), R0);
         update(&mut code, &self.tables.notes);
         code.jump(end);
         // An earlier operation, whose memory the kernel has reused, may have left a note.
-        code.set(no_span);
+        code.set(unchosen);
         delete(&mut code, &self.tables.notes);
         code.set(end);
         code.finish();
         code
+    }
+
+    /// Stores the running thread and its current span in the memory at [`RECORD`]. Jumps to
+    /// `unchosen` if it has no current span, or if its process is not chosen.
+    fn note_span(&self, code: &mut Assembler, slots: SpanSlotsCode, unchosen: Label) {
+        code.call(Helper::GetCurrentTaskBtf);
+        code.copy(R7, R0);
+        self.places.thread.read_span(code, slots, R7, unchosen);
+        code.load(Size::Bits32, R0, Address(R7, self.places.thread.process_id));
+        self.chosen.load(code, R0, unchosen);
+        code.call(Helper::GetCurrentPidTgid);
+        code.store(Size::Bits64, record_word(0), R0);
     }
 
     /// Returns the program that follows a request, which is passed, from now on.
@@ -227,6 +320,9 @@ impl DiskCode<'_> {
         code.set(has_record);
         for word in 0..=QUEUED {
             code.store_number(Size::Bits64, record_word(word), 0);
+        }
+        if let Asker::Thread(_) = self.asker {
+            code.store_number(Size::Bits64, record_word(CALL), UNKNOWN_CALL);
         }
         let follow = code.label();
         code.jump(follow);
@@ -282,9 +378,11 @@ impl DiskCode<'_> {
         if !self.records_unattributed {
             code.jump_if_number(If::Equal, R1, 0, end);
         }
-        let event = EventSize { id: self.id, fields_max: FIELDS_SIZE };
+        let event = EventSize { id: self.id, fields_max: FIELDS_SIZE_MAX };
         program.record(event, |code, fields| {
-            write_span(code, fields);
+            if let Asker::Span(_) = self.asker {
+                write_span(code, fields);
+            }
             code.load(Size::Bits64, R1, record_word(DEVICE));
             fields.register(code, 4, R1);
             code.load(Size::Bits64, R2, record_word(OPERATION));
@@ -301,6 +399,10 @@ impl DiskCode<'_> {
             write_elapsed(code, fields);
             code.load(Size::Bits64, R1, SCRATCH);
             fields.register(code, 4, R1);
+            if let Asker::Thread(_) = self.asker {
+                code.load(Size::Bits64, R1, record_word(CALL));
+                fields.register(code, 4, R1);
+            }
         });
         program.finish()
     }

@@ -9,6 +9,7 @@
 //! run on, whether it waits for a disk, and in which system call it is. Nothing else is assumed; a
 //! wait of another kind has the reason `other`, and the name of the system call.
 
+use super::calls::{NO_CALL, call_field};
 use super::current_span::{
     KEY, SPAN_FIELDS_SIZE, ThreadPlaces, WORD, record_word, span_fields, write_elapsed, write_span,
 };
@@ -23,7 +24,6 @@ use crate::frame::{PROCESS, SCRATCH, offset};
 use crate::ring_code::{RingCode, TIME_SLOT};
 use crate::span_slots::SpanSlotsCode;
 use crate::tracefs::SystemCall;
-use blkkin_control::limits::LABELS_MAX;
 use blkkin_control::{EventType, FieldKind, Label as EnumLabel, Width};
 use blkkin_sys::bpf::Map;
 use std::os::fd::{AsFd, AsRawFd};
@@ -89,9 +89,6 @@ const BY_DESCRIPTOR: i32 = 0x80;
 
 /// Size of the table of calls: system calls with higher numbers have no reason of their own.
 const CALLS_MAX: usize = 512;
-/// Value of the field `call` outside of system calls.
-const NO_CALL: i32 = -1;
-
 /// Reasons of waits by system call, for programs.
 #[derive(Debug)]
 pub(super) struct WaitKinds {
@@ -154,17 +151,11 @@ impl WaitTable {
 pub(super) fn wait_type(calls: &[SystemCall]) -> EventType {
     let label = |name: &str, value: u64| EnumLabel { name: name.to_owned(), value };
     let reasons = REASONS.iter().map(|(name, reason)| label(name, *reason as u64)).collect();
-    let none = label("none", i64::from(NO_CALL).cast_unsigned());
-    let calls = calls.iter().map(|call| label(&call.name, call.number.into()));
-    let calls = std::iter::once(none).chain(calls).take(LABELS_MAX).collect();
     let unsigned = |bytes| Integer::unsigned(bytes).field();
-    let (reason, call) = (
-        FieldKind::Enum { is_signed: false, width: Width::Bits8, labels: reasons },
-        FieldKind::Enum { is_signed: true, width: Width::Bits32, labels: calls },
-    );
+    let reason = FieldKind::Enum { is_signed: false, width: Width::Bits8, labels: reasons };
     let own = [
         ("reason", reason),
-        ("call", call),
+        ("call", call_field(&[("none", NO_CALL)], calls)),
         ("blocked", unsigned(8)),
         ("runnable", unsigned(8)),
         ("waker", unsigned(4)),

@@ -1,0 +1,242 @@
+//! Requests to disks: each is joined to the operation of the thread that has queued it.
+//!
+//! A request was queued during the operation that caused it. Its event comes when the disk has
+//! completed it, that of the operation at the operation's end. So requests of a thread are held
+//! until its next operation ends: those that were queued since the operation's start belong to it.
+//! A request that completes later than its operation ends, or that no operation has caused, is
+//! released without one, as soon as that is known.
+
+use crate::calls;
+use crate::values::{
+    CALL_NAME, COUNT, DEVICE_NAME, ERROR, OFFSET, OPERATION_NAME, PID, QUEUED, SERVED, TID, Values,
+};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// Maximum number of requests that are held.
+const HELD_MAX: usize = 1 << 16;
+/// Maximum number of threads whose last operation is known.
+const THREADS_MAX: usize = 100_000;
+/// Maximum number of names of devices, operations and calls that requests share.
+const NAMES_MAX: usize = 2048;
+/// Maximum size of such a name in bytes.
+const NAME_SIZE_MAX: usize = 64;
+
+/// Request that a disk has completed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskRequest {
+    /// Time at which the request was queued, in nanoseconds from the clock's origin. If that is not
+    /// known, the time at which it was issued to the disk.
+    pub time_ns: i64,
+    /// Name of the disk, or its number in the kernel if it has no name.
+    pub device: Arc<str>,
+    /// Operation, such as `read`, or its number in the kernel if it has no name.
+    pub operation: Arc<str>,
+    /// First sector, of 512 bytes.
+    pub sector: u64,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Nanoseconds from the moment at which the request was queued until it was issued to the disk.
+    pub queued_ns: u64,
+    /// Nanoseconds from then until it completed.
+    pub served_ns: u64,
+    /// Status of the kernel's block layer, which is 0 for success.
+    pub error: i32,
+    /// Name of the process that has queued the request; empty if unknown.
+    pub program: Arc<str>,
+    /// Id of this process; 0 if no chosen process is known to have queued the request.
+    pub pid: u32,
+    /// Id of the thread that has queued the request.
+    pub tid: u32,
+    /// State of the thread when it queued the request.
+    pub cause: DiskCause,
+}
+
+impl DiskRequest {
+    /// Returns the time from the queueing to the completion in nanoseconds.
+    pub fn duration_ns(&self) -> u64 {
+        self.queued_ns.saturating_add(self.served_ns)
+    }
+}
+
+/// What a thread did when it queued a request to a disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DiskCause {
+    /// It made this system call. If the request belongs to no operation, the call is none, or it
+    /// was not recorded.
+    Call(Arc<str>),
+    /// It made this system call, which ended before the request completed.
+    EndedCall(Arc<str>),
+    /// It ran its program, so it needed a page of a mapped file or of swapped memory.
+    Fault,
+    /// It is a thread of the kernel, or a worker of io_uring.
+    KernelThread,
+    /// Nothing is known of it.
+    Unknown,
+}
+
+/// Period of a system call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CallPeriod {
+    pub(crate) pid: u32,
+    pub(crate) tid: u32,
+    pub(crate) start_ns: i64,
+    pub(crate) end_ns: i64,
+}
+
+/// Requests whose operations may not have ended.
+#[derive(Debug, Default)]
+pub(crate) struct DiskRequests {
+    /// Threads that had operations or requests, by process.
+    processes: HashMap<u32, HashMap<u32, Thread>>,
+    thread_count: usize,
+    held: usize,
+    released: Vec<DiskRequest>,
+    names: HashSet<Arc<str>>,
+    /// Set once there was a request. Before, no operations are noted.
+    is_used: bool,
+    unheld: u64,
+}
+
+/// Requests of a thread, and the end of its last system call.
+#[derive(Debug)]
+struct Thread {
+    held: Vec<DiskRequest>,
+    call_end_ns: i64,
+}
+
+impl Thread {
+    const NEW: Thread = Thread { held: Vec::new(), call_end_ns: i64::MIN };
+}
+
+impl DiskRequests {
+    /// Returns the number of requests that were released without their operation because too many
+    /// were held.
+    pub(crate) fn unheld(&self) -> u64 {
+        self.unheld
+    }
+
+    /// Returns the request that an event at `end_ns` describes; `None` for a malformed event.
+    pub(crate) fn read(&mut self, values: &Values, end_ns: i64) -> Option<DiskRequest> {
+        let (queued_ns, served_ns) = (values.number(QUEUED)?, values.number(SERVED)?);
+        let time_ns = end_ns.saturating_sub_unsigned(served_ns).saturating_sub_unsigned(queued_ns);
+        let pid = values.id(PID)?;
+        let cause = match values.text(CALL_NAME) {
+            _ if pid == 0 => DiskCause::Unknown,
+            None | Some("unknown") => DiskCause::Unknown,
+            Some("none") => DiskCause::Fault,
+            Some("kernel") => DiskCause::KernelThread,
+            Some(call) => DiskCause::Call(self.name(call)),
+        };
+        Some(DiskRequest {
+            time_ns,
+            device: self.name(values.text(DEVICE_NAME)?),
+            operation: self.name(values.text(OPERATION_NAME)?),
+            sector: values.number(OFFSET)?,
+            bytes: values.number(COUNT)?,
+            queued_ns,
+            served_ns,
+            error: values.number(ERROR)? as u32 as i32,
+            program: Arc::default(),
+            pid,
+            tid: values.id(TID).unwrap_or(pid),
+            cause,
+        })
+    }
+
+    fn name(&mut self, name: &str) -> Arc<str> {
+        let name = &name[..name.floor_char_boundary(NAME_SIZE_MAX)];
+        if let Some(known) = self.names.get(name) {
+            return Arc::clone(known);
+        }
+        let name: Arc<str> = name.into();
+        if self.names.len() < NAMES_MAX {
+            self.names.insert(Arc::clone(&name));
+        }
+        name
+    }
+
+    /// Holds a request if its operation may not have ended yet, and releases it otherwise.
+    pub(crate) fn add(&mut self, mut request: DiskRequest) {
+        self.is_used = true;
+        let name = match &request.cause {
+            DiskCause::Call(name) if calls::find(name).is_some() => Arc::clone(name),
+            _ => return self.released.push(request),
+        };
+        if self.held >= HELD_MAX {
+            self.unheld += 1;
+            return self.released.push(request);
+        }
+        let thread = self.thread(request.pid, request.tid);
+        if request.time_ns <= thread.call_end_ns {
+            request.cause = DiskCause::EndedCall(name);
+            return self.released.push(request);
+        }
+        thread.held.push(request);
+        self.held += 1;
+    }
+
+    fn thread(&mut self, pid: u32, tid: u32) -> &mut Thread {
+        let is_known = self.processes.get(&pid).is_some_and(|threads| threads.contains_key(&tid));
+        if !is_known {
+            if self.thread_count >= THREADS_MAX {
+                self.release_all();
+            }
+            self.thread_count += 1;
+        }
+        self.processes.entry(pid).or_default().entry(tid).or_insert(Thread::NEW)
+    }
+
+    /// Ends a system call of a thread. Returns the requests that the thread has queued during the
+    /// call, in the order of their queueing. Releases those that it had queued before.
+    pub(crate) fn end_call(&mut self, call: &CallPeriod) -> Vec<DiskRequest> {
+        if !self.is_used {
+            return Vec::new();
+        }
+        let thread = self.thread(call.pid, call.tid);
+        thread.call_end_ns = thread.call_end_ns.max(call.end_ns);
+        if thread.held.is_empty() {
+            return Vec::new();
+        }
+        let held = std::mem::take(&mut thread.held);
+        self.held -= held.len();
+        let is_before = |request: &DiskRequest| request.time_ns < call.start_ns;
+        let (before, mut during): (Vec<_>, Vec<_>) = held.into_iter().partition(is_before);
+        self.released.extend(before);
+        during.sort_by_key(|request| request.time_ns);
+        during
+    }
+
+    /// Releases requests.
+    pub(crate) fn release(&mut self, requests: Vec<DiskRequest>) {
+        self.released.extend(requests);
+    }
+
+    /// Releases the requests of a process that has ended.
+    pub(crate) fn end_process(&mut self, pid: u32) {
+        let Some(threads) = self.processes.remove(&pid) else { return };
+        self.thread_count -= threads.len();
+        self.release_threads(threads.into_values());
+    }
+
+    /// Releases all requests.
+    pub(crate) fn release_all(&mut self) {
+        let processes = std::mem::take(&mut self.processes);
+        self.thread_count = 0;
+        self.release_threads(processes.into_values().flat_map(HashMap::into_values));
+    }
+
+    fn release_threads(&mut self, threads: impl Iterator<Item = Thread>) {
+        let first = self.released.len();
+        self.released.extend(threads.flat_map(|thread| thread.held));
+        let released = &mut self.released[first..];
+        self.held -= released.len();
+        // Tables have no order.
+        released.sort_by_key(|request| (request.time_ns, request.tid, request.sector));
+    }
+
+    /// Returns the requests that were released since the last call.
+    pub(crate) fn take_released(&mut self) -> Vec<DiskRequest> {
+        std::mem::take(&mut self.released)
+    }
+}
