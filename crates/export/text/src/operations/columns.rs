@@ -1,10 +1,11 @@
-//! Operations as aligned columns, one line for each.
+//! Operations as aligned columns, one line for each, with their requests to disks below.
 
 use super::cells::{Cell, Clean, Latency, Line, known};
+use super::disk::{Alone, Branch, Details};
 use crate::errno::error_name;
 use crate::info::table::Theme;
 use crate::time::{TimeFormat, TimePrinter};
-use blkkin_io::{Operation, OperationKind};
+use blkkin_io::{DiskRequest, Operation, OperationKind};
 use blkkin_reader::Text;
 
 /// Widths of the columns before the path, in characters. Numbers that are longer than usual
@@ -36,6 +37,11 @@ impl ColumnPrinter {
         ColumnPrinter::with_times(TimePrinter::new(TimeFormat::Clock, false), ascii)
     }
 
+    #[cfg(test)]
+    pub(super) fn in_utc(ascii: bool) -> ColumnPrinter {
+        ColumnPrinter::with_times(TimePrinter::new(TimeFormat::Clock, true), ascii)
+    }
+
     fn with_times(times: TimePrinter, ascii: bool) -> ColumnPrinter {
         ColumnPrinter { times, time: Text::default(), theme: Theme { color: false, ascii } }
     }
@@ -54,7 +60,7 @@ impl ColumnPrinter {
         line.end("PATH");
     }
 
-    /// Appends the line of an operation. A path or position that may be wrong because events were
+    /// Appends the line of an operation, and those of its requests to disks. A path or position that may be wrong because events were
     /// lost has a `?` at the end of the line.
     pub fn print(&mut self, out: &mut Vec<u8>, operation: &Operation) {
         let (times, text, theme) = (&mut self.times, &mut self.time, self.theme);
@@ -62,7 +68,7 @@ impl ColumnPrinter {
         let _ = text.append(|text| times.print_wall(text, operation.time_ns));
         let mut line = Line::new(out);
         line.left(&**text, TIME_WIDTH);
-        line.left(Thread(operation), THREAD_WIDTH);
+        line.left(Thread(operation.pid, operation.tid), THREAD_WIDTH);
         line.left(Clean(theme, known(&operation.program)), PROGRAM_WIDTH);
         line.left(operation.kind.word(), KIND_WIDTH);
         line.right(Descriptors(operation), FD_WIDTH);
@@ -70,15 +76,51 @@ impl ColumnPrinter {
         line.right(operation.offset.or(operation.position), OFFSET_WIDTH);
         line.right(Latency(operation.duration_ns, theme), LATENCY_WIDTH);
         line.end(Files(operation, theme));
+        operation.disk.iter().for_each(|request| self.below(out, request));
+    }
+
+    /// Appends the line of a request to a disk below the line of its operation.
+    fn below(&self, out: &mut Vec<u8>, request: &DiskRequest) {
+        let mut line = Line::new(out);
+        line.left("", TIME_WIDTH);
+        line.left("", THREAD_WIDTH);
+        line.left(Branch(request, self.theme), PROGRAM_WIDTH);
+        disk_columns(&mut line, request, self.theme);
+        line.end(Details(request, self.theme));
+    }
+
+    /// Appends the line of a request to a disk that belongs to no operation, or completed after its
+    /// operation.
+    pub fn disk_request(&mut self, out: &mut Vec<u8>, request: &DiskRequest) {
+        let (times, text, theme) = (&mut self.times, &mut self.time, self.theme);
+        text.clear();
+        let _ = text.append(|text| times.print_wall(text, request.time_ns));
+        let mut line = Line::new(out);
+        line.left(&**text, TIME_WIDTH);
+        let is_known = request.pid != 0;
+        line.left(is_known.then_some(Thread(request.pid, request.tid)), THREAD_WIDTH);
+        let program = Clean(theme, known(&request.program));
+        line.left(is_known.then_some(program), PROGRAM_WIDTH);
+        disk_columns(&mut line, request, theme);
+        line.end(Alone(request, theme));
     }
 }
 
-/// Process id, followed by `/` and the thread id if the two ids differ.
-struct Thread<'o>(&'o Operation);
+/// Appends the columns of a request to a disk from the operation to the latency.
+fn disk_columns(line: &mut Line<'_>, request: &DiskRequest, theme: Theme) {
+    line.left(Clean(theme, &request.operation), KIND_WIDTH);
+    line.right("", FD_WIDTH);
+    line.right(request.bytes, COUNT_WIDTH);
+    line.right("", OFFSET_WIDTH);
+    line.right(Latency(request.duration_ns(), theme), LATENCY_WIDTH);
+}
 
-impl Cell for Thread<'_> {
+/// Process id, followed by `/` and the thread id if the two ids differ.
+struct Thread(u32, u32);
+
+impl Cell for Thread {
     fn put(&self, out: &mut Vec<u8>) {
-        let Operation { pid, tid, .. } = self.0;
+        let Thread(pid, tid) = self;
         pid.put(out);
         if pid != tid {
             out.push(b'/');
@@ -145,13 +187,9 @@ mod tests {
     use super::super::samples::{of_kind, read, rename, text};
     use super::*;
 
-    fn printer(ascii: bool) -> ColumnPrinter {
-        ColumnPrinter::with_times(TimePrinter::new(TimeFormat::Clock, true), ascii)
-    }
-
     #[test]
     fn columns_are_aligned() {
-        let mut printer = printer(false);
+        let mut printer = ColumnPrinter::in_utc(false);
         let lines = text(|out| {
             printer.header(out);
             printer.print(out, &read());
@@ -170,7 +208,7 @@ TIME                PID/TID          NAME             OP             FD      BYT
 21:05:55.854672000  3693             iozone           read            3         512/4096          8192    12.3 µs  /tmp/a b ?
 ";
         assert_eq!(lines, expected);
-        let mut printer = self::printer(true);
+        let mut printer = ColumnPrinter::in_utc(true);
         let line = text(|out| printer.print(out, &read()));
         assert!(line.ends_with("12.3 us  /tmp/a b\n"), "{line}");
     }

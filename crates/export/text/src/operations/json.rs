@@ -1,6 +1,7 @@
 //! Operations and sums as JSON, one object a line. The first line is that of [`json_begin`].
 
 use super::cells::Cell;
+use super::disk;
 use crate::errno::error_name;
 use blkkin_io::{Operation, OperationKind, Summary};
 use std::io::Write;
@@ -37,6 +38,7 @@ pub fn interval_json(out: &mut Vec<u8>, sums: &Summary, end_ns: i64, duration_ns
 /// | `asked`, `done`, `offset`, `position` | counts and offsets, as in [`Operation`] |
 /// | `uncertain` | `true` if a path or the position may be wrong, because events were lost |
 /// | `result`, or `errno` and `error` | return value, or number and name of the error |
+/// | `disk` | requests to disks, with the members of [`super::disk_request_json`] from `device` on |
 ///
 /// Unknown values are omitted. Integers are written in full, also beyond 2^53.
 pub fn json(out: &mut Vec<u8>, operation: &Operation) {
@@ -66,17 +68,18 @@ pub fn json(out: &mut Vec<u8>, operation: &Operation) {
             string(out, "error", Some(error_name(errno)));
         }
     }
+    disk::array(out, &operation.disk);
     out.extend_from_slice(b"}\n");
 }
 
 /// Appends a comma, a key and a colon; the caller appends the value.
-fn key(out: &mut Vec<u8>, key: &str) {
+pub(super) fn key(out: &mut Vec<u8>, key: &str) {
     out.extend_from_slice(b",\"");
     out.extend_from_slice(key.as_bytes());
     out.extend_from_slice(b"\":");
 }
 
-fn number(out: &mut Vec<u8>, name: &str, value: Option<impl Cell>) {
+pub(super) fn number(out: &mut Vec<u8>, name: &str, value: Option<impl Cell>) {
     if let Some(value) = value {
         key(out, name);
         value.put(out);
@@ -84,22 +87,23 @@ fn number(out: &mut Vec<u8>, name: &str, value: Option<impl Cell>) {
 }
 
 /// Appends a string that needs no escapes.
-fn word(out: &mut Vec<u8>, name: &str, value: &str) {
+pub(super) fn word(out: &mut Vec<u8>, name: &str, value: &str) {
     key(out, name);
     out.push(b'"');
     out.extend_from_slice(value.as_bytes());
     out.push(b'"');
 }
 
-fn string(out: &mut Vec<u8>, name: &str, value: Option<impl AsRef<str>>) {
+pub(super) fn string(out: &mut Vec<u8>, name: &str, value: Option<impl AsRef<str>>) {
     if let Some(value) = value {
         key(out, name);
         let _ = serde_json::to_writer(&mut *out, value.as_ref());
     }
 }
 
-/// Appends the rows of a summary as JSON lines of the type `sum`, and its slowest operations as
-/// lines of the type `operation`. Latencies are in nanoseconds.
+/// Appends the rows of a summary as JSON lines of the type `sum`, the sums of requests to disks as
+/// lines of the type `disk`, and its slowest operations as lines of the type `operation`. Latencies
+/// are in nanoseconds.
 pub fn summary_json(out: &mut Vec<u8>, sums: &Summary) {
     for row in sums.rows() {
         out.extend_from_slice(b"{\"type\":\"sum\"");
@@ -126,6 +130,7 @@ pub fn summary_json(out: &mut Vec<u8>, sums: &Summary) {
             row.latencies.max(),
         );
     }
+    disk::sums_json(out, sums);
     sums.slowest().for_each(|operation| json(out, operation));
 }
 

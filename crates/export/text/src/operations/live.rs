@@ -4,7 +4,7 @@ use super::cells::{Latency, known, text};
 use super::columns::{Count, Files};
 use crate::info::table::{Column, Table, Theme, Tone};
 use crate::info::units::{bytes, grouped, percent, plural, si};
-use blkkin_io::{Histogram, Operation, OperationKind, Row, Summary};
+use blkkin_io::{DiskRow, Histogram, Operation, OperationKind, Row, Summary};
 use std::cmp::Reverse;
 
 /// Minimum width of the column with the paths, for which less important columns are left out.
@@ -112,13 +112,17 @@ pub struct LiveOptions {
     pub is_paused: bool,
 }
 
-/// Draws the rows of sums, and below them the slowest operations.
+/// Draws the rows of sums, below them the sums of requests to disks, and the slowest operations.
 pub fn live(sums: &LiveSums<'_>, options: &LiveOptions) -> String {
     let theme = Theme { color: options.color, ascii: options.ascii };
     let mut rows = sums.rows.rows();
     // Rows are in the order of their time so far, and stay so if they are equal.
     rows.sort_by_key(|row| Reverse(options.order.key(row)));
-    let space = options.height.saturating_sub(FRAME_LINES);
+    let disks = sums.rows.disk_rows();
+    let disks = &disks[..disks.len().min(options.height / 6)];
+    // With a heading and an empty line.
+    let disk_lines = if disks.is_empty() { 0 } else { disks.len() + 2 };
+    let space = options.height.saturating_sub(FRAME_LINES + disk_lines);
     let slowest_max = (space / 4).clamp(1, SLOWEST_MAX);
     let slowest: Vec<&Operation> = sums.slowest.slowest().take(slowest_max).collect();
     let rows_max = space.saturating_sub(slowest.len().max(1)).max(1);
@@ -127,6 +131,10 @@ pub fn live(sums: &LiveSums<'_>, options: &LiveOptions) -> String {
     let mut out = head(sums, options, hidden, theme);
     let shown: Vec<&Row> = rows.iter().skip(first).take(rows_max).collect();
     row_table(&shown, sums.duration_ns, options.width, theme).print(&mut out, theme);
+    if !disks.is_empty() {
+        out.push('\n');
+        disk_table(disks, sums.duration_ns, options.width, theme).print(&mut out, theme);
+    }
     if !slowest.is_empty() {
         out.push('\n');
         slowest_table(&slowest, options.width, theme).print(&mut out, theme);
@@ -200,7 +208,18 @@ impl LiveColumn {
 }
 
 /// Returns a table of the columns that fit, and of the paths, whose ends are shown.
-fn fit(mut columns: Vec<LiveColumn>, paths: &[String], width: usize, theme: Theme) -> Table {
+fn fit(columns: Vec<LiveColumn>, paths: &[String], width: usize, theme: Theme) -> Table {
+    fit_before(columns, "PATH", paths, width, theme)
+}
+
+/// Returns a table of the columns that fit, and of a last column of texts, whose ends are shown.
+fn fit_before(
+    mut columns: Vec<LiveColumn>,
+    title: &'static str,
+    texts: &[String],
+    width: usize,
+    theme: Theme,
+) -> Table {
     let used = |columns: &[LiveColumn]| columns.iter().map(LiveColumn::width).sum::<usize>();
     while used(&columns) + PATH_WIDTH_MIN + 2 > width {
         let rank = columns.iter().map(|column| column.rank).max().unwrap_or(0);
@@ -209,13 +228,13 @@ fn fit(mut columns: Vec<LiveColumn>, paths: &[String], width: usize, theme: Them
         }
         columns.retain(|column| column.rank < rank);
     }
-    let path_width = width.saturating_sub(used(&columns) + 2).max(4);
+    let text_width = width.saturating_sub(used(&columns) + 2).max(4);
     let mut titles: Vec<Column> = columns.iter().map(|column| column.column).collect();
-    titles.push(Column::Left("PATH"));
+    titles.push(Column::Left(title));
     let mut table = Table::new(&titles);
-    for (index, path) in paths.iter().enumerate() {
+    for (index, text) in texts.iter().enumerate() {
         let mut cells: Vec<_> = columns.iter().map(|column| column.cells[index].clone()).collect();
-        cells.push((Tone::Plain, theme.clean(path, path_width)));
+        cells.push((Tone::Plain, theme.clean(text, text_width)));
         table.row(cells);
     }
     table
@@ -276,6 +295,37 @@ fn histogram(latencies: &Histogram, theme: Theme) -> String {
     counts.iter().map(|count| theme.rising(eighths(*count))).collect()
 }
 
+fn disk_table(rows: &[DiskRow], duration_ns: u64, width: usize, theme: Theme) -> Table {
+    let column = |column, rank, cell: &dyn Fn(&DiskRow) -> (Tone, String)| LiveColumn {
+        column,
+        rank,
+        cells: rows.iter().map(cell).collect(),
+    };
+    let plain = |text: String| (Tone::Plain, text);
+    let time = |times: &Histogram, percent| plain(text(Latency(times.percentile(percent), theme)));
+    let columns = vec![
+        column(Column::Left("OP"), 0, &|row| plain(theme.clean(&row.operation, PROGRAM_WIDTH_MAX))),
+        column(Column::Right("COUNT"), 6, &|row| plain(grouped(row.count()))),
+        column(Column::Right("ERR"), 5, &|row| {
+            (Tone::Alarm, if row.errors > 0 { si(row.errors as f64) } else { String::new() })
+        }),
+        column(Column::Right("RATE/S"), 3, &|row| plain(si(rate(row.count(), duration_ns)))),
+        column(Column::Right("BYTES/S"), 1, &|row| {
+            plain(bytes(rate(row.bytes, duration_ns) as u64))
+        }),
+        column(Column::Right("QUEUED P50"), 2, &|row| time(&row.queued, 50.0)),
+        column(Column::Right("P90"), 8, &|row| time(&row.queued, 90.0)),
+        column(Column::Right("P99"), 7, &|row| time(&row.queued, 99.0)),
+        column(Column::Right("MAX"), 4, &|row| time(&row.queued, 100.0)),
+        column(Column::Right("SERVED P50"), 1, &|row| time(&row.served, 50.0)),
+        column(Column::Right("P90"), 8, &|row| time(&row.served, 90.0)),
+        column(Column::Right("P99"), 7, &|row| time(&row.served, 99.0)),
+        column(Column::Right("MAX"), 4, &|row| time(&row.served, 100.0)),
+    ];
+    let devices: Vec<String> = rows.iter().map(|row| row.device.to_string()).collect();
+    fit_before(columns, "DISK", &devices, width, theme)
+}
+
 fn slowest_table(slowest: &[&Operation], width: usize, theme: Theme) -> Table {
     let column = |column, rank, cell: &dyn Fn(&Operation) -> String| LiveColumn {
         column,
@@ -303,8 +353,9 @@ fn slowest_table(slowest: &[&Operation], width: usize, theme: Theme) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use super::super::samples::read;
+    use super::super::samples::{disk_request, read};
     use super::*;
+    use blkkin_io::DiskRequest;
 
     fn sums() -> Summary {
         let mut sums = Summary::new(2);
@@ -366,6 +417,31 @@ q quit
                 assert!(text.lines().count() <= height.max(8), "{height}: {text}");
                 assert!(text.contains("iozone") && text.contains("read"), "{text}");
             }
+        }
+    }
+
+    /// Disks are between the rows and the slowest operations, and fit as they do.
+    #[test]
+    fn disks_have_their_sums() {
+        for (width, height) in [(40, 24), (80, 24), (140, 14), (160, 24)] {
+            let mut sums = sums();
+            for device in ["vda", "vdb", "vdc", "vdd", "vde"] {
+                let request = DiskRequest { device: device.into(), ..disk_request() };
+                sums.add_disk_request(&request);
+            }
+            let drawn = LiveSums { rows: &sums, duration_ns: 1 << 30, slowest: &sums, lost: 0 };
+            let text = live(&drawn, &LiveOptions { height, ..options(width) });
+            let widest = text.lines().map(|line| line.chars().count()).max();
+            assert!(widest <= Some(width), "{width}: {text}");
+            assert!(text.lines().count() <= height, "{height}: {text}");
+            assert!(text.contains("DISK") && text.contains("vda"), "{text}");
+            assert!(text.contains("SLOWEST") && text.contains("postgres"), "{text}");
+            assert_eq!(
+                text.contains("QUEUED P50      P90      P99      MAX"),
+                width == 160,
+                "{text}"
+            );
+            assert_eq!(text.contains("SERVED P50"), width > 40, "{text}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! Operations that the tests of several modules print.
 
-use blkkin_io::{Operation, OperationKind};
+use blkkin_io::{DiskCause, DiskRequest, Operation, OperationKind};
 
 /// Start of the tested operations in nanoseconds since 1970, from real output of app-trace.
 pub(super) const TIME_NS: i64 = 1_133_384_755_854_672_000;
@@ -24,6 +24,24 @@ pub(super) fn read() -> Operation {
         position: None,
         is_certain: true,
         result: Ok(512),
+        disk: Vec::new(),
+    }
+}
+
+pub(super) fn disk_request() -> DiskRequest {
+    DiskRequest {
+        time_ns: TIME_NS + 1000,
+        device: "vda".into(),
+        operation: "write".into(),
+        sector: 81_920,
+        bytes: 8192,
+        queued_ns: 12_000,
+        served_ns: 3_900_000,
+        error: 0,
+        program: "iozone".into(),
+        pid: 3693,
+        tid: 3700,
+        cause: DiskCause::Call("pread64".into()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Sums of operations as a table.
 
 use super::cells::{Latency, known, text};
+use super::disk;
 use crate::info::table::{Column, Table, Theme, Tone};
 use crate::info::units::{bytes, grouped, percent};
 use blkkin_io::{OperationKind, Row, Summary};
@@ -16,7 +17,8 @@ pub struct SummaryOptions {
     pub rows_max: usize,
 }
 
-/// Draws the rows of a summary as a table, ordered by total time. Rates are averages over the whole
+/// Draws the rows of a summary as a table, ordered by total time, and below it the sums of requests
+/// to disks, if there were any. Rates are averages over the whole
 /// time of the summary.
 pub fn summary(sums: &Summary, options: &SummaryOptions) -> String {
     let theme = Theme { color: options.color, ascii: options.ascii };
@@ -48,6 +50,11 @@ pub fn summary(sums: &Summary, options: &SummaryOptions) -> String {
         out.push_str(
             &theme.paint(Tone::Faint, &format!("  {} more {word}\n", grouped(hidden as u64))),
         );
+    }
+    let disks = disk::table(sums, sums.duration_ns(), theme);
+    if !disks.is_empty() {
+        out.push('\n');
+        out.push_str(&disks);
     }
     out
 }
