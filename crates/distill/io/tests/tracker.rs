@@ -13,7 +13,7 @@
 //!     DONE/ASKED @OFFSET ~POSITION ? = RESULT
 //! ```
 
-use blkkin_io::{Operation, Tracker};
+use blkkin_io::{DiskRequest, Operation, Tracker};
 use blkkin_reader::{Consumer, Event, Loss, Reading, Source, Stream, Trace, open};
 use blkkin_sys::testing::Scratch;
 use std::fmt::Write;
@@ -21,7 +21,7 @@ use std::fs;
 use std::ops::ControlFlow;
 
 /// Event classes: name and fields. System calls also have `ret` and `duration`.
-const CLASSES: [(&str, &str); 33] = [
+const CLASSES: [(&str, &str); 34] = [
     ("syscall:openat", "i32 dfd, string filename, i32 flags, u32 mode"),
     ("syscall:open", "string filename, i32 flags, u32 mode"),
     ("syscall:socket", "i32 family, i32 type, i32 protocol"),
@@ -59,6 +59,22 @@ const CLASSES: [(&str, &str); 33] = [
          u32 length",
     ),
     ("uring:complete", "u64 ring, u64 request, u64 user_data, i32 ret, u32 flags"),
+    (
+        "disk:request",
+        "device device, operation operation, u64 sector, u32 bytes, u64 queued, u64 served, \
+         i32 error, call call",
+    ),
+];
+
+/// Enumerations, as fields of the class with requests to disks.
+const ENUMS: [(&str, &str); 3] = [
+    ("device", "enum : u32 { vda = 1, vdb = 2 }"),
+    ("operation", "enum : u8 { read = 0, write = 1 }"),
+    (
+        "call",
+        "enum : i32 { unknown = -3, kernel = -2, none = -1, read = 0, write = 1, getpid = 39, \
+         chdir = 80 }",
+    ),
 ];
 
 const METADATA: &str = r#"/* CTF 1.8 */
@@ -99,7 +115,10 @@ fn metadata() -> String {
             let _ = match kind {
                 "bytes" => write!(text, " u32 {field}_size; u8 {field}[{field}_size];"),
                 "i32s" => write!(text, " u32 {field}_size; i32 {field}[{field}_size];"),
-                _ => write!(text, " {kind} {field};"),
+                _ => match ENUMS.iter().find(|one| one.0 == kind) {
+                    Some((_, kind)) => write!(text, " {kind} {field};"),
+                    None => write!(text, " {kind} {field};"),
+                },
             };
         }
         text.push_str(" }; };\n");
@@ -144,7 +163,8 @@ fn write_event(bytes: &mut Vec<u8>, line: &str) {
                 bytes.extend((numbers.len() as u32).to_le_bytes());
                 bytes.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
             }
-            "u32" | "i32" => bytes.extend((number(value) as u32).to_le_bytes()),
+            "operation" => bytes.push(number(value) as u8),
+            "u32" | "i32" | "device" | "call" => bytes.extend((number(value) as u32).to_le_bytes()),
             _ => bytes.extend((number(value) as u64).to_le_bytes()),
         }
     }
@@ -162,11 +182,30 @@ fn number(text: &str) -> i128 {
 struct Collector {
     tracker: Tracker,
     operations: Vec<Operation>,
+    /// Operations and requests to disks of none, in the order in which they are known.
+    lines: Vec<String>,
+}
+
+impl Collector {
+    fn collect_disk_requests(&mut self) {
+        let requests = self.tracker.take_disk_requests();
+        self.lines.extend(requests.iter().map(|request| {
+            let DiskRequest { program, pid, tid, cause, .. } = request;
+            format!("{} {program}[{pid}/{tid}] {cause:?}", draw_request(request))
+        }));
+    }
 }
 
 impl Consumer for Collector {
     fn event(&mut self, event: &mut Event<'_>) -> ControlFlow<()> {
-        self.operations.extend(self.tracker.event(event));
+        let operation = self.tracker.event(event);
+        self.collect_disk_requests();
+        if let Some(operation) = operation {
+            self.lines.push(draw(&operation));
+            let requests = operation.disk.iter().map(draw_request);
+            self.lines.extend(requests.map(|request| format!("  {request}")));
+            self.operations.push(operation);
+        }
         ControlFlow::Continue(())
     }
 
@@ -237,6 +276,8 @@ fn track(description: &str) -> Collector {
     let stats = Reading::new(&opened.traces).ordered(&mut collector);
     let damaged = description.matches("cut").count();
     assert_eq!(stats.problems.len(), damaged, "{:?}", stats.problems);
+    collector.tracker.finish();
+    collector.collect_disk_requests();
     collector
 }
 
@@ -269,6 +310,27 @@ fn draw(operation: &Operation) -> String {
         Some(operation.result.map_or_else(|errno| format!("-{errno}"), |ok| ok.to_string())),
     );
     line
+}
+
+fn draw_request(request: &DiskRequest) -> String {
+    let DiskRequest { time_ns, queued_ns, served_ns, device, operation, .. } = request;
+    let DiskRequest { sector, bytes, error, .. } = request;
+    let mut line =
+        format!("{time_ns}+{queued_ns}+{served_ns} {device} {operation} {bytes}@{sector}");
+    if *error != 0 {
+        let _ = write!(line, " error {error}");
+    }
+    line
+}
+
+/// Checks operations and, below them or between them, requests to disks.
+#[track_caller]
+fn check_disk(description: &str, expected: &str) -> Collector {
+    let collector = track(description);
+    let actual: Vec<&str> = collector.lines.iter().map(|line| line.trim()).collect();
+    let expected: Vec<&str> = expected.lines().map(str::trim).collect();
+    assert_eq!(actual, expected);
+    collector
 }
 
 #[track_caller]
@@ -779,4 +841,108 @@ fn requests_of_io_uring_that_complete_again() {
          5+2 [1] accept:io_uring:accept 3>6 = 6
          7+2 [1] accept:io_uring:accept 3 = -125",
     );
+}
+
+/// A request belongs to the operation of its thread that was going on when it was queued, in the
+/// order of queueing. One of another moment belongs to none.
+#[test]
+fn requests_to_disks_belong_to_operations() {
+    check_disk(
+        "5 1 state:process of_pid=1 name=app
+         100 1 disk:request device=1 operation=1 sector=16 bytes=4096 queued=10 served=40 call=1
+         110 1 disk:request device=2 operation=0 sector=8 bytes=512 queued=90 served=10 call=1
+         120+110 1 write fd=3 count=4096 ret=4096
+         130+5 1 write fd=3 count=1 ret=1
+         150 1 disk:request device=1 bytes=1 queued=1 served=2 error=-5 call=0
+         160+13 1 read fd=3 count=1 ret=-5",
+        "10+110 app[1] write 3 4096 /4096 = 4096
+           10+90+10 vdb read 512@8
+           50+10+40 vda write 4096@16
+         125+5 app[1] write 3 1 /1 = 1
+         147+13 app[1] read 3 /1 = -5
+           147+1+2 vda read 1@0 error -5",
+    );
+}
+
+/// A request that completes after its operation is known to have been queued by it. One that was
+/// queued before the next operation was not queued by that.
+#[test]
+fn late_and_early_requests_belong_to_no_operation() {
+    check_disk(
+        "1 1 disk:request device=1 call=-1
+         10+5 1 write fd=3 count=1 ret=1
+         20 1 disk:request device=1 operation=1 bytes=7 served=12 call=1
+         30 1 disk:request device=1 bytes=8 served=5 call=0
+         50+10 1 read fd=3 count=1 ret=1
+         70+1 1 disk:request device=1 bytes=9 served=60 call=1
+         80 1 disk:request device=1 bytes=10 served=1 call=0",
+        "1+0+0 vda read 0@0 [1/1] Fault
+         5+5 [1] write 3 1 /1 = 1
+         8+0+12 vda write 7@0 [1/1] EndedCall(\"write\")
+         25+0+5 vda read 8@0 [1/1] Call(\"read\")
+         40+10 [1] read 3 1 /1 = 1
+         10+0+60 vda read 9@0 [1/1] EndedCall(\"write\")
+         79+0+1 vda read 10@0 [1/1] Call(\"read\")",
+    );
+}
+
+/// Threads of a process make operations at the same time, each with its own requests.
+#[test]
+fn overlapping_threads_have_their_own_requests() {
+    check_disk(
+        "10 1/2 disk:request device=1 bytes=2 served=5 call=1
+         11 1/3 disk:request device=1 bytes=3 served=5 call=1
+         12 9/3 disk:request device=1 bytes=9 served=5 call=1
+         20+19 1/3 write fd=3 count=1 ret=1
+         21+19 1/2 write fd=3 count=1 ret=1",
+        "1+19 [1/3] write 3 1 /1 = 1
+           6+0+5 vda read 3@0
+         2+19 [1/2] write 3 1 /1 = 1
+           5+0+5 vda read 2@0
+         7+0+5 vda read 9@0 [9/3] Call(\"write\")",
+    );
+}
+
+/// A request whose operation was lost is not joined to another one; nor is that of an earlier
+/// thread with the same id, or one whose call has no known beginning.
+#[test]
+fn requests_are_not_joined_to_other_operations() {
+    check_disk(
+        "10 1 disk:request device=1 bytes=1 served=5 call=1
+         lost
+         30+10 1 write fd=3 count=1 ret=1
+         40 1/2 disk:request device=1 bytes=2 served=5 call=1
+         50 1 process:exit
+         60+50 1/2 write fd=3 count=1 ret=1
+         70 4 disk:request device=1 bytes=4 served=5 call=1
+         80+0 4 write fd=3 count=1 ret=1",
+        "5+0+5 vda read 1@0 [1/1] Call(\"write\")
+         20+10 [1] write 3 1 /1 = 1
+         35+0+5 vda read 2@0 [1/2] Call(\"write\")
+         10+50 [1/2] write 3 1 /1 = 1
+         65+0+5 vda read 4@0 [4/4] Call(\"write\")
+         80+0 [4] write 3 1 /1 = 1",
+    );
+}
+
+/// Requests of nobody, of threads of the kernel, and of calls that are no operations are released
+/// at once, or when the call has ended. Malformed ones are counted.
+#[test]
+fn requests_without_an_operation_are_released() {
+    let collector = check_disk(
+        "10 0 disk:request device=1 served=5 call=-3
+         11 2 disk:request device=1 served=5 call=-2
+         12 3 disk:request device=7 served=5 call=39
+         13 4 disk:request device=1 served=5 call=80
+         14 4 disk:request device=1 served=5 call=999
+         20+15 4 chdir filename=/
+         21 5 disk:request device=1 served=5 call=-3",
+        "5+0+5 vda read 0@0 [0/0] Unknown
+         6+0+5 vda read 0@0 [2/2] KernelThread
+         7+0+5 7 read 0@0 [3/3] Call(\"getpid\")
+         9+0+5 vda read 0@0 [4/4] Call(\"999\")
+         8+0+5 vda read 0@0 [4/4] Call(\"chdir\")
+         16+0+5 vda read 0@0 [5/5] Unknown",
+    );
+    assert_eq!(collector.tracker.counts().malformed, 0);
 }

@@ -21,9 +21,9 @@ use crate::interrupt::Interrupt;
 use crate::output::plural;
 use blkkin_reader::{Follower, Reading, Source};
 use choice::Choice;
-use options::{Command, Programs};
+use options::{Command, Format, Programs};
 use outcome::Outcome;
-use plan::Plan;
+use plan::{Plan, View};
 use printer::OperationPrinter;
 use pump::Ends;
 use recording::Recording;
@@ -64,6 +64,17 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
 /// Records programs, and shows their operations.
 fn record(plan: &Plan<'_>) -> Result<Exit, Error> {
     let programs = plan.programs.ok_or_else(|| Error::usage("no program is chosen"))?;
+    if programs.block && programs.preload {
+        return Err(Error::usage(
+            "--preload cannot record requests to disks: a library inside of the command does not \
+             see them",
+        )
+        .hint("leave out --preload, and run it as root"));
+    }
+    if programs.block && plan.view == Some(View::Lines(Format::AppTrace)) {
+        return Err(Error::usage("--format app-trace has no lines for requests to disks")
+            .hint("leave out --block, or use --json"));
+    }
     match programs.preload {
         true => preload::run(plan, programs),
         false => record_by_kernel(plan, programs),

@@ -3,7 +3,7 @@
 
 use crate::output;
 use crate::terminal::{Key, Screen};
-use blkkin_io::{Operation, Summary};
+use blkkin_io::{DiskRequest, Operation, Summary};
 use blkkin_text::operations::{self, LiveOptions, LiveSums, Order, SummaryOptions};
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -89,6 +89,14 @@ impl LiveView {
             whole.add(operation);
         }
         self.current.add(operation);
+    }
+
+    /// Adds a request to a disk that belongs to no operation.
+    pub(super) fn add_disk_request(&mut self, request: &DiskRequest) {
+        if let Some(whole) = &mut self.whole {
+            whole.add_disk_request(request);
+        }
+        self.current.add_disk_request(request);
     }
 
     /// Counts lost events.
@@ -209,7 +217,7 @@ impl LiveView {
             let (color, ascii) = (self.options.has_color, self.is_ascii);
             let options = SummaryOptions { color, ascii, rows_max: ROWS_MAX };
             text.extend_from_slice(operations::summary(whole, &options).as_bytes());
-        } else if had_screen.is_none() && !self.is_over && self.current.totals().0 > 0 {
+        } else if had_screen.is_none() && !self.is_over && !self.current.is_empty() {
             self.end_interval(text);
         }
     }

@@ -21,6 +21,7 @@ use std::path::PathBuf;
         blkkin io -- tar cf backup.tar src              a command and what it starts\n  \
         blkkin io --app fio --app postgres              all processes of these programs, also later ones\n  \
         blkkin io --app fio --summary                   sums by program, operation and file\n  \
+        blkkin io --app fio --block                     also the requests to disks, below their operations\n  \
         blkkin io --cgroup system.slice/cron.service    all processes of a service\n  \
         blkkin io --pid 1327 --json | jq .path          one JSON object an operation\n  \
         blkkin io --app postgres -o trace               record only; then: blkkin io --from trace\n  \
@@ -39,7 +40,7 @@ pub(crate) struct Args {
     #[arg(
         long,
         value_name = "TRACE",
-        conflicts_with_all = ["apps", "cgroups", "pids", "output", "run", "buffer", "preload"]
+        conflicts_with_all = ["apps", "cgroups", "pids", "output", "run", "buffer", "block", "preload"]
     )]
     pub(super) from: Vec<PathBuf>,
 
@@ -93,6 +94,11 @@ pub(super) struct Programs {
     /// processors]
     #[arg(long, value_name = "SIZE", value_parser = values::size)]
     pub(super) buffer: Option<u64>,
+
+    /// Also record the requests to disks that the operations cause: device, operation, sector, size,
+    /// and the times in which they were queued and served
+    #[arg(long)]
+    pub(super) block: bool,
 
     /// Record from inside the command, without privileges and at lower cost. Misses static
     /// programs, direct system calls (Go, io_uring), and calls that the C library makes itself

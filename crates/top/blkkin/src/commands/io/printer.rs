@@ -135,8 +135,26 @@ impl OperationPrinter {
         }
     }
 
+    /// Shows the requests to disks that belong to no operation.
+    fn show_disk_requests(&mut self) {
+        for request in self.tracker.take_disk_requests() {
+            match &mut self.form {
+                Form::Columns(columns) => columns.disk_request(&mut self.text, &request),
+                Form::Json => operations::disk_request_json(&mut self.text, &request),
+                Form::AppTrace => {}
+                Form::Sums { sums, .. } => sums.add_disk_request(&request),
+                Form::Live(live) => live.add_disk_request(&request),
+            }
+            if self.text.len() >= TEXT_SIZE_MAX {
+                self.write_text();
+            }
+        }
+    }
+
     /// Writes the rest, the sums at the end, and warnings of what is missing in them.
     pub(super) fn finish(&mut self) -> Result<(), Error> {
+        self.tracker.finish();
+        self.show_disk_requests();
         match &mut self.form {
             Form::Sums { sums, is_json: true } => operations::summary_json(&mut self.text, sums),
             Form::Sums { sums, is_json: false } => {
@@ -173,6 +191,11 @@ fn warnings(counts: &Counts) -> Vec<String> {
     );
     warn(drops.descriptors, "descriptor", "dropped to save memory; their paths are missing");
     warn(counts.dropped_requests, "request", "of io_uring left out: too many had not completed");
+    warn(
+        counts.unheld_requests,
+        "request",
+        "to disks shown without their operation: too many waited for the end of theirs",
+    );
     warnings
 }
 
@@ -181,7 +204,9 @@ impl Consumer for OperationPrinter {
         if self.is_over() {
             return ControlFlow::Break(());
         }
-        if let Some(operation) = self.tracker.event(event) {
+        let operation = self.tracker.event(event);
+        self.show_disk_requests();
+        if let Some(operation) = operation {
             self.show(&operation);
         }
         ControlFlow::Continue(())
@@ -211,11 +236,18 @@ mod tests {
     fn warnings_name_what_is_missing() {
         assert_eq!(warnings(&Counts::default()), Vec::<String>::new());
         let drops = Drops { processes: 0, descriptors: 1 };
-        let counts = Counts { malformed: 2, drops, dropped_requests: 3, ..Counts::default() };
+        let counts = Counts {
+            malformed: 2,
+            drops,
+            dropped_requests: 3,
+            unheld_requests: 4,
+            ..Counts::default()
+        };
         let warnings = warnings(&counts);
-        assert_eq!(warnings.len(), 3, "{warnings:?}");
+        assert_eq!(warnings.len(), 4, "{warnings:?}");
         assert!(warnings[0].starts_with("2 events left out"), "{warnings:?}");
         assert!(warnings[1].starts_with("1 descriptor dropped"), "{warnings:?}");
         assert!(warnings[2].starts_with("3 requests of io_uring"), "{warnings:?}");
+        assert!(warnings[3].starts_with("4 requests to disks"), "{warnings:?}");
     }
 }

@@ -66,6 +66,7 @@ impl Recording {
             calls: known_calls(&tracefs)?,
             process_events: [true; 3],
             uring: UringTracepoints::find(&tracefs, &btf).map_err(attach_error)?,
+            disk: if programs.block { Some(all_calls(&tracefs)?) } else { None },
             ring_size: programs.buffer.map(|size| usize::try_from(size).unwrap_or(usize::MAX / 2)),
             uuid: blkkin_agent::new_uuid(),
             ..Selection::default()
@@ -177,6 +178,11 @@ fn attach_error(error: blkkin_kernel::Error) -> Error {
         true => error.hint("sudo blkkin io …; `blkkin doctor io` says what else is missing"),
         false => error.hint("`blkkin doctor io` says what is missing, and how to enable it"),
     }
+}
+
+/// Returns all calls of this kernel, during which requests to disks are queued.
+fn all_calls(tracefs: &TraceFs) -> Result<Arc<[SystemCall]>, Error> {
+    Ok(tracefs.system_calls().map_err(|error| attach_error(error.into()))?.into())
 }
 
 /// Returns the calls of this kernel that are operations: older kernels do not have all of them.
