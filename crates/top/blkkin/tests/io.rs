@@ -5,9 +5,11 @@
 mod support;
 
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -232,6 +234,9 @@ fn what_cannot_be_recorded_is_refused() {
     };
     check(&[], 2, "no program is chosen");
     check(&["--from", "x", "--app", "y"], 2, "cannot be used with");
+    check(&["--preload", "--block", "--", "true"], 2, "does not see them");
+    check(&["--format", "app-trace", "--block", "--app", "x"], 2, "has no lines for requests");
+    check(&["--from", "x", "--block"], 2, "cannot be used with");
     check(&["apps", "ls", "--recording", "1"], 1, "no recording of process 1");
     if !has_probes("what_cannot_be_recorded_is_refused", &scratch) {
         return;
@@ -518,4 +523,163 @@ fn processes_of_a_control_group_are_recorded() {
         .collect();
     assert_eq!(written, [path("moved"), path("present"), path("started")]);
     drop((present, moved, left, outside));
+}
+
+/// Returns the name of the disk that a folder is on; `None` if it is on no disk, or on a device that
+/// is made of others.
+fn disk_of(folder: &Path) -> Option<String> {
+    let device = fs::metadata(folder).unwrap().dev();
+    let (major, minor) = (nix::sys::stat::major(device), nix::sys::stat::minor(device));
+    let device = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()?;
+    let is_part = device.join("partition").exists();
+    let disk = if is_part { device.parent()? } else { &*device };
+    let is_made = fs::read_dir(disk.join("slaves")).is_ok_and(|mut parts| parts.next().is_some());
+    (!is_made && disk.join("queue").exists()).then(|| text(disk.file_name().unwrap().as_bytes()))
+}
+
+/// Returns the number of bytes that a disk has written since the machine's start.
+fn written_bytes(disk: &str) -> u64 {
+    let counts = fs::read_to_string(format!("/sys/block/{disk}/stat")).unwrap();
+    512 * counts.split_whitespace().nth(6).unwrap().parse::<u64>().unwrap()
+}
+
+/// Returns true if requests to disks can be tested in a folder; otherwise the test counts as
+/// skipped.
+fn tested_disk(test: &str, scratch: &Scratch) -> Option<String> {
+    if !has_probes(test, scratch) {
+        return None;
+    }
+    let disk = disk_of(&scratch.0);
+    if disk.is_none() {
+        skip(test, "the temporary folder is on no disk");
+    }
+    disk
+}
+
+/// Each direct write has its request to the disk, which the trace and the sums have, too.
+#[test]
+fn direct_writes_have_their_requests() {
+    const TEST: &str = "direct_writes_have_their_requests";
+    let scratch = Scratch::new("io-direct");
+    let Some(disk) = tested_disk(TEST, &scratch) else { return };
+    let dd = ["dd", "if=/dev/zero", "of=sums", "bs=8192", "count=16", "status=none"];
+    let direct = ["oflag=direct", "conv=notrunc,fsync"];
+    // Afterwards, the file has its blocks, so that nothing else is written during the calls.
+    if !Command::new(dd[0])
+        .args(&dd[1..])
+        .args(direct)
+        .current_dir(&scratch.0)
+        .status()
+        .unwrap()
+        .success()
+    {
+        return skip(TEST, "the file system has no direct input and output");
+    }
+    let before = written_bytes(&disk);
+    let io = ["io", "--block", "--json", "-o", "trace", "--"];
+    let live = objects(&run(blkkin(&scratch.0).args(io).args(dd).args(direct)));
+    let written = written_bytes(&disk) - before;
+    let path = scratch.0.join("sums");
+    let is_write = |one: &&Value| one["op"] == "write" && one["path"] == path.to_str().unwrap();
+    let writes: Vec<&Value> = live.iter().filter(is_write).collect();
+    assert_eq!(writes.len(), 16, "{live:#?}");
+    let mut sectors = BTreeSet::new();
+    for write in writes {
+        let [request] = &write["disk"].as_array().expect("requests")[..] else { panic!("{write}") };
+        assert_eq!(request["device"], disk.as_str());
+        assert_eq!((&request["operation"], &request["bytes"]), (&"write".into(), &8192.into()));
+        assert_eq!(request["error"], 0);
+        let [queued, served] = ["queued", "served"].map(|key| request[key].as_u64().unwrap());
+        assert!(queued > 0 && served > 0, "{write}");
+        assert!(queued + served < write["duration"].as_u64().unwrap(), "{write}");
+        sectors.insert(request["sector"].as_u64().unwrap());
+    }
+    assert_eq!(sectors.len(), 16);
+    assert!(written >= 16 * 8192, "{written}");
+    let recorded = objects(&run(blkkin(&scratch.0).args(["io", "--json", "--from", "trace"])));
+    assert_eq!(recorded, live);
+    let show = |form: &[&str]| {
+        text(&run(blkkin(&scratch.0).args(["io", "--from", "trace"]).args(form)).stdout)
+    };
+    let lines = show(&[]);
+    let is_below = |line: &&str| line.contains(&format!("└ {disk}")) && line.contains(" served ");
+    let below = lines.lines().filter(is_below).count();
+    assert!(below >= 16, "{lines}");
+    assert!(!show(&["--format", "app-trace"]).contains(&disk));
+    let sums = parse(&show(&["--summary", "--json"]));
+    let is_sum = |one: &&Value| one["type"] == "disk" && one["operation"] == "write";
+    let sum = sums.iter().find(is_sum).expect("a sum of the disk's writes");
+    assert!(sum["count"].as_u64().unwrap() >= 16 && sum["bytes"].as_u64().unwrap() >= 16 * 8192);
+    assert!(sum["served"]["p50"].as_u64().unwrap() > 0, "{sum}");
+    assert!(show(&["--summary"]).contains("SERVED P50"));
+    let top = ["top", "io", "--block", "--interval", "0.2", "--json", "--"];
+    let top = objects(&run(blkkin(&scratch.0).args(top).args(dd).args(direct)));
+    let counts = top.iter().filter(is_sum).map(|one| one["count"].as_u64().unwrap());
+    assert!(counts.sum::<u64>() >= 16, "{top:#?}");
+    // Without the option, there are none.
+    let without =
+        objects(&run(blkkin(&scratch.0).args(["io", "--json", "--"]).args(dd).args(direct)));
+    assert!(without.iter().all(|one| one["disk"].is_null() && one["type"] == "operation"));
+}
+
+/// A buffered write causes no request; `fsync` writes the data.
+#[test]
+fn buffered_writes_reach_the_disk_at_fsync() {
+    const TEST: &str = "buffered_writes_reach_the_disk_at_fsync";
+    let scratch = Scratch::new("io-fsync");
+    let Some(disk) = tested_disk(TEST, &scratch) else { return };
+    let io = ["io", "--block", "--json", "--", "dd", "if=/dev/zero", "of=sums", "bs=65536"];
+    let lines = objects(&run(blkkin(&scratch.0).args(io).args(["count=8", "conv=fsync"])));
+    let path = scratch.0.join("sums");
+    let of = |op: &str| {
+        let is_it = |one: &&Value| one["op"] == op && one["path"] == path.to_str().unwrap();
+        let requests = lines.iter().filter(is_it).filter_map(|one| one["disk"].as_array());
+        let writes = requests.flatten().filter(|one| one["operation"] == "write");
+        writes
+            .inspect(|one| assert_eq!(one["device"], disk.as_str()))
+            .map(|one| one["bytes"].as_u64().unwrap())
+            .sum::<u64>()
+    };
+    assert_eq!(of("write"), 0, "{lines:#?}");
+    assert!(of("sync") >= 8 * 65_536, "{lines:#?}");
+}
+
+/// Pages of a mapped file are read outside of system calls, and io_uring reads asynchronously: the
+/// requests are there, with their cause.
+#[test]
+fn requests_of_no_operation_have_their_cause() {
+    const TEST: &str = "requests_of_no_operation_have_their_cause";
+    let scratch = Scratch::new("io-fault");
+    if tested_disk(TEST, &scratch).is_none() {
+        return;
+    }
+    if !is_installed("fio") {
+        return skip(TEST, "fio is missing");
+    }
+    fs::write(scratch.0.join("data"), vec![7; 1 << 20]).unwrap();
+    fs::File::open(scratch.0.join("data")).unwrap().sync_all().unwrap();
+    let record = |engine: &[&str]| {
+        let fio =
+            ["fio", "--name=read", "--filename=data", "--size=1M", "--bs=4k", "--rw=randread"];
+        let io = ["io", "--block", "--json", "--"];
+        objects(&run(blkkin(&scratch.0).args(io).args(fio).args(["--output=log"]).args(engine)))
+    };
+    let bytes = |requests: &mut dyn Iterator<Item = &Value>| {
+        let reads = requests.filter(|one| one["operation"] == "read");
+        reads.map(|one| one["bytes"].as_u64().unwrap()).sum::<u64>()
+    };
+    let lines = record(&["--ioengine=mmap"]);
+    let is_fault = |one: &&Value| one["type"] == "request" && one["cause"] == "fault";
+    let faults: Vec<&Value> = lines.iter().filter(is_fault).collect();
+    assert!(faults.iter().all(|one| one["program"] == "fio" && one["call"].is_null()));
+    assert_eq!(bytes(&mut faults.into_iter()), 1 << 20, "{lines:#?}");
+    let uring = ["--ioengine=io_uring", "--direct=1", "--iodepth=4"];
+    let lines = record(&uring);
+    if !lines.iter().any(|one| one["op"] == "submit") {
+        return skip(TEST, "fio has no io_uring here: its requests");
+    }
+    let of_enter = |one: &&Value| one["type"] == "request" && one["call"] == "io_uring_enter";
+    let below = lines.iter().filter(|one| one["op"] == "submit");
+    let below = below.filter_map(|one| one["disk"].as_array()).flatten();
+    assert_eq!(bytes(&mut lines.iter().filter(of_enter).chain(below)), 1 << 20, "{lines:#?}");
 }
