@@ -4,8 +4,8 @@
 //! working directory, open descriptors) and returns an [`Operation`] for each system call that does
 //! I/O. State that no event described is unknown. A [`Summary`] sums up operations. The modules in
 //! the order of the data: `values` and `extract` (fields of an event), `calls` (the table of system
-//! calls), `processes` (state), `uring` (requests of io_uring), `disk` (requests to disks), `tracker`,
-//! `operation`, `summary`.
+//! calls), `processes` (state), `uring` (requests of io_uring), `disk` (requests to disks),
+//! `tracker`, `operation`, `summary`.
 //!
 //! # Events
 //!
@@ -53,6 +53,7 @@
 
 mod calls;
 mod disk;
+mod disk_request;
 mod extract;
 mod histogram;
 mod operation;
@@ -65,7 +66,7 @@ mod uring;
 mod values;
 
 pub use calls::call_names;
-pub use disk::{DiskCause, DiskRequest};
+pub use disk_request::{DiskCause, DiskRequest};
 pub use histogram::Histogram;
 pub use operation::{Operation, OperationKind};
 pub use processes::Drops;

@@ -1,6 +1,6 @@
 //! I/O operations: the result of a [`crate::Tracker`].
 
-use crate::disk::DiskRequest;
+use crate::disk_request::DiskRequest;
 use std::sync::Arc;
 
 /// I/O operation of a program: one system call.

@@ -1,6 +1,6 @@
 //! Sums of operations by program, file and kind, and the slowest operations, in bounded memory.
 
-use crate::disk::DiskRequest;
+use crate::disk_request::DiskRequest;
 use crate::histogram::Histogram;
 use crate::operation::{Operation, OperationKind};
 use std::cmp::Reverse;

@@ -1,7 +1,8 @@
 //! Tracking of processes: from events in order of time to operations with names and paths.
 
 use crate::calls::{Action, Call};
-use crate::disk::{CallPeriod, DiskRequest, DiskRequests};
+use crate::disk::{CallPeriod, DiskRequests};
+use crate::disk_request::DiskRequest;
 use crate::extract::{Damaged, Extractor, Meaning};
 use crate::operation::{Operation, OperationKind};
 use crate::peer;

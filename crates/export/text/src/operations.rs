@@ -9,6 +9,7 @@ mod columns;
 mod disk;
 mod json;
 mod live;
+mod members;
 #[cfg(test)]
 mod samples;
 mod table;

@@ -525,11 +525,12 @@ fn processes_of_a_control_group_are_recorded() {
     drop((present, moved, left, outside));
 }
 
-/// Returns the name of the disk that a folder is on; `None` if it is on no disk, or on a device that
-/// is made of others.
+/// Returns the name of the disk that a folder is on; `None` if it is on no disk, or on a device
+/// that is made of others.
 fn disk_of(folder: &Path) -> Option<String> {
     let device = fs::metadata(folder).unwrap().dev();
-    let (major, minor) = (nix::sys::stat::major(device), nix::sys::stat::minor(device));
+    // The kernel's encoding of a device's numbers in `st_dev`.
+    let (major, minor) = (device >> 8 & 0xfff, device & 0xff | device >> 12 & 0xfff00);
     let device = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()?;
     let is_part = device.join("partition").exists();
     let disk = if is_part { device.parent()? } else { &*device };
@@ -616,7 +617,7 @@ fn direct_writes_have_their_requests() {
     let top = objects(&run(blkkin(&scratch.0).args(top).args(dd).args(direct)));
     let counts = top.iter().filter(is_sum).map(|one| one["count"].as_u64().unwrap());
     assert!(counts.sum::<u64>() >= 16, "{top:#?}");
-    // Without the option, there are none.
+    // Without the option, nothing of this is recorded.
     let without =
         objects(&run(blkkin(&scratch.0).args(["io", "--json", "--"]).args(dd).args(direct)));
     assert!(without.iter().all(|one| one["disk"].is_null() && one["type"] == "operation"));

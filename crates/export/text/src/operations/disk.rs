@@ -1,7 +1,7 @@
 //! Requests to disks: lines below their operation or of their own, JSON objects, and sums.
 
 use super::cells::{Cell, Clean, Latency, text};
-use super::json;
+use super::members;
 use crate::info::table::{Column, Table, Theme, Tone};
 use crate::info::units::{bytes, grouped};
 use blkkin_io::{DiskCause, DiskRequest, DiskRow, Summary};
@@ -78,12 +78,12 @@ impl Cell for Alone<'_> {
 /// | `error` | 0, or the status of the block layer |
 pub fn disk_request_json(out: &mut Vec<u8>, request: &DiskRequest) {
     out.extend_from_slice(b"{\"type\":\"request\"");
-    json::number(out, "time", Some(request.time_ns));
+    members::number(out, "time", Some(request.time_ns));
     let program = Some(&request.program).filter(|program| !program.is_empty());
-    json::string(out, "program", program);
+    members::string(out, "program", program);
     let is_known = request.pid != 0;
-    json::number(out, "pid", is_known.then_some(request.pid));
-    json::number(out, "tid", is_known.then_some(request.tid));
+    members::number(out, "pid", is_known.then_some(request.pid));
+    members::number(out, "tid", is_known.then_some(request.tid));
     let (cause, call) = match &request.cause {
         DiskCause::Call(call) => ("call", Some(call)),
         DiskCause::EndedCall(call) => ("ended_call", Some(call)),
@@ -91,10 +91,10 @@ pub fn disk_request_json(out: &mut Vec<u8>, request: &DiskRequest) {
         DiskCause::KernelThread => ("kernel", None),
         DiskCause::Unknown => ("unknown", None),
     };
-    json::word(out, "cause", cause);
-    json::string(out, "call", call);
+    members::word(out, "cause", cause);
+    members::string(out, "call", call);
     out.push(b',');
-    members(out, request);
+    request_members(out, request);
     out.extend_from_slice(b"}\n");
 }
 
@@ -103,39 +103,39 @@ pub(super) fn array(out: &mut Vec<u8>, requests: &[DiskRequest]) {
     for (index, request) in requests.iter().enumerate() {
         let before: &[u8] = if index == 0 { b",\"disk\":[{" } else { b"},{" };
         out.extend_from_slice(before);
-        members(out, request);
+        request_members(out, request);
     }
     if !requests.is_empty() {
         out.extend_from_slice(b"}]");
     }
 }
 
-fn members(out: &mut Vec<u8>, request: &DiskRequest) {
+fn request_members(out: &mut Vec<u8>, request: &DiskRequest) {
     out.extend_from_slice(b"\"device\":");
     let _ = serde_json::to_writer(&mut *out, &*request.device);
-    json::string(out, "operation", Some(&request.operation));
-    json::number(out, "sector", Some(request.sector));
-    json::number(out, "bytes", Some(request.bytes));
-    json::number(out, "queued", Some(request.queued_ns));
-    json::number(out, "served", Some(request.served_ns));
-    json::number(out, "error", Some(request.error));
+    members::string(out, "operation", Some(&request.operation));
+    members::number(out, "sector", Some(request.sector));
+    members::number(out, "bytes", Some(request.bytes));
+    members::number(out, "queued", Some(request.queued_ns));
+    members::number(out, "served", Some(request.served_ns));
+    members::number(out, "error", Some(request.error));
 }
 
 /// Appends the sums of requests as JSON lines of the type `disk`. Times are in nanoseconds.
 pub(super) fn sums_json(out: &mut Vec<u8>, sums: &Summary) {
     for row in sums.disk_rows() {
         out.extend_from_slice(b"{\"type\":\"disk\"");
-        json::string(out, "device", Some(&row.device));
-        json::string(out, "operation", Some(&row.operation));
-        json::number(out, "count", Some(row.count()));
-        json::number(out, "errors", Some(row.errors));
-        json::number(out, "bytes", Some(row.bytes));
+        members::string(out, "device", Some(&row.device));
+        members::string(out, "operation", Some(&row.operation));
+        members::number(out, "count", Some(row.count()));
+        members::number(out, "errors", Some(row.errors));
+        members::number(out, "bytes", Some(row.bytes));
         for (name, times) in [("queued", &row.queued), ("served", &row.served)] {
-            json::key(out, name);
+            members::key(out, name);
             out.extend_from_slice(b"{\"sum\":");
             times.sum().put(out);
             for (name, percent) in [("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("max", 100.0)] {
-                json::number(out, name, Some(times.percentile(percent)));
+                members::number(out, name, Some(times.percentile(percent)));
             }
             out.push(b'}');
         }

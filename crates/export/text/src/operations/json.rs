@@ -1,7 +1,7 @@
 //! Operations and sums as JSON, one object a line. The first line is that of [`json_begin`].
 
-use super::cells::Cell;
 use super::disk;
+use super::members::{number, string, word};
 use crate::errno::error_name;
 use blkkin_io::{Operation, OperationKind, Summary};
 use std::io::Write;
@@ -70,35 +70,6 @@ pub fn json(out: &mut Vec<u8>, operation: &Operation) {
     }
     disk::array(out, &operation.disk);
     out.extend_from_slice(b"}\n");
-}
-
-/// Appends a comma, a key and a colon; the caller appends the value.
-pub(super) fn key(out: &mut Vec<u8>, key: &str) {
-    out.extend_from_slice(b",\"");
-    out.extend_from_slice(key.as_bytes());
-    out.extend_from_slice(b"\":");
-}
-
-pub(super) fn number(out: &mut Vec<u8>, name: &str, value: Option<impl Cell>) {
-    if let Some(value) = value {
-        key(out, name);
-        value.put(out);
-    }
-}
-
-/// Appends a string that needs no escapes.
-pub(super) fn word(out: &mut Vec<u8>, name: &str, value: &str) {
-    key(out, name);
-    out.push(b'"');
-    out.extend_from_slice(value.as_bytes());
-    out.push(b'"');
-}
-
-pub(super) fn string(out: &mut Vec<u8>, name: &str, value: Option<impl AsRef<str>>) {
-    if let Some(value) = value {
-        key(out, name);
-        let _ = serde_json::to_writer(&mut *out, value.as_ref());
-    }
 }
 
 /// Appends the rows of a summary as JSON lines of the type `sum`, the sums of requests to disks as

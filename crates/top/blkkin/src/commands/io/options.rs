@@ -95,8 +95,8 @@ pub(super) struct Programs {
     #[arg(long, value_name = "SIZE", value_parser = values::size)]
     pub(super) buffer: Option<u64>,
 
-    /// Also record the requests to disks that the operations cause: device, operation, sector, size,
-    /// and the times in which they were queued and served
+    /// Also record the requests to disks that the operations cause: device, operation, sector,
+    /// size, and the times in which they were queued and served
     #[arg(long)]
     pub(super) block: bool,
 
