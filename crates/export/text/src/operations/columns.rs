@@ -60,8 +60,8 @@ impl ColumnPrinter {
         line.end("PATH");
     }
 
-    /// Appends the line of an operation, and those of its requests to disks. A path or position that may be wrong because events were
-    /// lost has a `?` at the end of the line.
+    /// Appends the line of an operation, and those of its requests to disks. A path
+    /// or position that may be wrong because events were lost has a `?` at the end of the line.
     pub fn print(&mut self, out: &mut Vec<u8>, operation: &Operation) {
         let (times, text, theme) = (&mut self.times, &mut self.time, self.theme);
         text.clear();
