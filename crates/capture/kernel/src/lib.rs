@@ -6,10 +6,9 @@
 //! rings, and `chosen` the code that selects the processes to record. `syscall_code`,
 //! `process_code`, `cgroup_code`, `uring_code` (requests of io_uring), `record_code` (tracepoints),
 //! `function_code` (functions and raw tracepoints) and `request_code` (what is done for requests)
-//! make the programs; `redaction_code` replaces texts. Offsets of fields in the kernel's structures,
-//! and arguments of its functions, come from its types ([`Btf`]). The arguments of system calls and
-//! the fields of tracepoints come from its tracing file system
-//! ([`TraceFs`]). Locations of user-space probes come from ELF files ([`UserProgram`]). All three
+//! make the programs; `redaction_code` replaces texts. Offsets of fields in the kernel's
+//! structures, and arguments of its functions, come from its types ([`Btf`]). The arguments of
+//! system calls and the fields of tracepoints come from its tracing file system ([`TraceFs`]). Locations of user-space probes come from ELF files ([`UserProgram`]). All three
 //! are untrusted input: memory is bounded by the size of the file or by a limit, and an error
 //! states the offset and the expected content.
 //!
