@@ -8,9 +8,10 @@
 //! `function_code` (functions and raw tracepoints) and `request_code` (what is done for requests)
 //! make the programs; `redaction_code` replaces texts. Offsets of fields in the kernel's
 //! structures, and arguments of its functions, come from its types ([`Btf`]). The arguments of
-//! system calls and the fields of tracepoints come from its tracing file system ([`TraceFs`]). Locations of user-space probes come from ELF files ([`UserProgram`]). All three
-//! are untrusted input: memory is bounded by the size of the file or by a limit, and an error
-//! states the offset and the expected content.
+//! system calls and the fields of tracepoints come from its tracing file system ([`TraceFs`]).
+//! Locations of user-space probes come from ELF files ([`UserProgram`]). All three are untrusted
+//! input: memory is bounded by the size of the file or by a limit, and an error states the offset
+//! and the expected content.
 //!
 //! [`Listing`] finds the probes of this machine by pattern, and [`abilities`] tries which kinds of
 //! probes it permits.
