@@ -21,16 +21,16 @@
 //! | `state:file` | `of_pid`, `fd`, `path` when the process was chosen |
 //! | `uring:submit` | `ring`, `request`, `user_data`, `opcode`, `flags`, `fd`, `offset`, `length` |
 //! | `uring:complete` | `ring`, `request` or 0, `user_data`, `ret`, `flags` |
-//! | `disk:request` | `device`, `operation`, `call`, `sector`, `bytes`, `queued`, `served`, `error` |
+//! | `disk:request` | `device`, `operation`, `call`, `sector`, `bytes`, `queued`, `served`, … |
 //!
 //! Paths are strings, empty if unreadable. Socket addresses are blobs or arrays of bytes. `offset`
 //! and `length` have a meaning for reads and writes only. `request` is 0 if the request will
 //! complete again.
 //!
 //! `disk:request` is recorded when a disk has completed a request; its context names the thread
-//! that has queued it, or has ids of 0. `device`, `operation` and `call` are enumerations. `call` is the
-//! system call in which the thread queued the request, or `none` (a page fault), `kernel` or
-//! `unknown`. A request belongs to the operation of its thread during which it was queued
+//! that has queued it, or has ids of 0. `error` is 0 or its status. `device`, `operation` and
+//! `call` are enumerations. `call` is the system call in which the thread queued the request, or
+//! `none` (a page fault), `kernel` or `unknown`. A request belongs to the operation of its thread during which it was queued
 //! ([`Operation::disk`]), if it has completed before the operation ends. All other requests are
 //! returned by [`Tracker::take_disk_requests`]. So is a request whose operation's event was lost;
 //! it is never joined to another operation.

@@ -274,7 +274,7 @@ TIME                PID/TID          NAME             OP             FD      BYT
   DISK  OP     COUNT  ERRORS     BYTES   BYTES/S  QUEUED P50      P90      P99      MAX  SERVED P50      P90      P99      MAX
   vda   write      3       1  24.0 KiB  5.99 MiB     11.9 µs  12.0 µs  12.0 µs  12.0 µs     3.90 ms  3.90 ms  3.90 ms  3.90 ms
 ";
-        assert_eq!(disks, &expected[..]);
+        assert_eq!(disks, expected);
         let lines = text(|out| summary_json(out, &sums));
         let line = lines.lines().find(|line| line.contains("\"disk\"")).expect("a sum");
         let row: serde_json::Value = serde_json::from_str(line).expect("an object");

@@ -38,7 +38,7 @@ pub fn interval_json(out: &mut Vec<u8>, sums: &Summary, end_ns: i64, duration_ns
 /// | `asked`, `done`, `offset`, `position` | counts and offsets, as in [`Operation`] |
 /// | `uncertain` | `true` if a path or the position may be wrong, because events were lost |
 /// | `result`, or `errno` and `error` | return value, or number and name of the error |
-/// | `disk` | requests to disks, with the members of [`super::disk_request_json`] from `device` on |
+/// | `disk` | requests to disks: members of [`super::disk_request_json`] from `device` on |
 ///
 /// Unknown values are omitted. Integers are written in full, also beyond 2^53.
 pub fn json(out: &mut Vec<u8>, operation: &Operation) {
