@@ -673,7 +673,9 @@ fn requests_of_no_operation_have_their_cause() {
     let is_fault = |one: &&Value| one["type"] == "request" && one["cause"] == "fault";
     let faults: Vec<&Value> = lines.iter().filter(is_fault).collect();
     assert!(faults.iter().all(|one| one["program"] == "fio" && one["call"].is_null()));
-    assert_eq!(bytes(&mut faults.into_iter()), 1 << 20, "{lines:#?}");
+    // fio may have read pages of its program or of its libraries, too.
+    let read = bytes(&mut faults.into_iter());
+    assert!((1 << 20..1 << 21).contains(&read), "{read}: {lines:#?}");
     let uring = ["--ioengine=io_uring", "--direct=1", "--iodepth=4"];
     let lines = record(&uring);
     if !lines.iter().any(|one| one["op"] == "submit") {
