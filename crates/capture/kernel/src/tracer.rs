@@ -3,7 +3,7 @@
 //! tracer makes the rings of a channel in the memory of an eBPF map, and the agent reads them.
 //!
 //! `machine` has the kernel's events, `plan` selects probes by the rules, `redactions` checks the
-//! rules' redactions, `channel` attaches the probes, `state` records the state of the machine at the
+//! rules' redactions, `channel` attaches the probes, `state` records the machine's state at the
 //! start, `catalog` describes the events, and `connection` speaks to the agent. `guard` measures
 //! what the probes cost, `overload` decides which cost too much, and `detachment` describes those
 //! that were detached.
