@@ -6,9 +6,9 @@ use crate::selection::Levels;
 use blkkin_filter::Glob;
 use blkkin_filter::Severity as Level;
 
-/// Names of events that a pattern with `*` does not enable. Runs are many, and of use only beside
-/// the kernel's events of the same spans; `blkkin event enable --kernel` enables them with those.
-const EXPLICIT: [&str; 1] = ["blkkin:run"];
+/// Event that only its full name enables, because it is frequent and useful only beside the
+/// kernel's events of the same spans. `blkkin event enable --kernel` enables it with those.
+const RUN: &str = "blkkin:run";
 
 /// Rules of a channel in ascending order of precedence.
 #[derive(Clone, Debug, Default)]
@@ -96,7 +96,7 @@ impl Rule {
 
     /// Returns true if the rule selects events with this name and level.
     pub fn fits(&self, name: &str, level: Level) -> bool {
-        let needs_name = self.enabled && EXPLICIT.contains(&name);
+        let needs_name = self.enabled && name == RUN;
         let name = name.as_bytes();
         let fits = |pattern: &Pattern| pattern.fits(name) && (!needs_name || pattern.is_exact());
         self.levels.contains(level)

@@ -181,6 +181,11 @@ impl Assembler {
         Label(self.labels.len() - 1)
     }
 
+    /// Returns true if an instruction refers to the label.
+    pub(crate) fn uses(&self, label: Label) -> bool {
+        self.targets.iter().any(|target| target.label == label)
+    }
+
     /// Sets a label to the current position.
     pub(crate) fn set(&mut self, label: Label) {
         debug_assert!(self.labels[label.0].is_none(), "a label has one position");

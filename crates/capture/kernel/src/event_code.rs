@@ -6,7 +6,7 @@ use crate::assembler::{Address, Alu, Assembler, If, Label, Size};
 use crate::filter_code::{FieldTable, FilterCode, Functions};
 use crate::frame::PROCESS;
 use crate::redaction_code::RedactionCode;
-use crate::ring_code::{FieldWriter, Preemption, RING_SLOT, RingCode, Room};
+use crate::ring_code::{self, FieldWriter, Preemption, RING_SLOT, RingCode, Room};
 
 /// Size in bytes of an event's header and context.
 const FIXED_SIZE: usize = blkkin_ring::HEADER_SIZE + 8;
@@ -32,8 +32,8 @@ pub(crate) struct EventSize {
     pub(crate) fields_max: usize,
 }
 
-/// Slots of the frame with the id of an event, and with the maximum size of its fields in bytes. The
-/// size is lost.
+/// Slots of the frame with the id of an event, and with the maximum size of its fields in bytes.
+/// The size is lost.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EventSlots {
     pub(crate) id: Address,
@@ -76,16 +76,15 @@ impl<'c> EventCode<'c> {
         write: impl FnOnce(&mut Assembler, &mut FieldWriter),
     ) {
         let mut fields = self.begin(Room::Bytes(FIXED_SIZE + event.fields_max), event.id);
-        let EventCode { rings, code, redaction, .. } = self;
+        let EventCode { rings, code, .. } = self;
         write(code, &mut fields);
-        *redaction = fields.redaction;
         RingCode::end_event(code, fields.size());
         rings.publish(code);
     }
 
-    /// Adds the code that records an event of one of several types, as [`record`](Self::record). The
-    /// program has stored the size of the type's fields and the id in two slots. `select` adds the
-    /// code that jumps to the label of the type, or to the last label if it is none of them, and
+    /// Adds the code that records an event of one of several types, as [`record`](Self::record).
+    /// The program has stored the size of the type's fields and the id in two slots. `select` adds
+    /// the code that jumps to the label of the type, or to the last label for any other type, and
     /// `write` adds the fields of a type.
     ///
     /// The kernel's verifier examines what all types have in common once, unless the program lets
@@ -101,7 +100,7 @@ impl<'c> EventCode<'c> {
         self.code.alu_number(Alu::Add, R1, FIXED_SIZE as i32);
         self.code.store(Size::Bits64, slots.size, R1);
         let fields = self.begin(Room::Slot(slots.size), 0);
-        let EventCode { rings, code, end, redaction, .. } = self;
+        let EventCode { rings, code, end, .. } = self;
         code.load(Size::Bits64, R1, slots.id);
         RingCode::set_id(code, R1);
         let [is_written, is_none] = [(); 2].map(|()| code.label());
@@ -110,14 +109,12 @@ impl<'c> EventCode<'c> {
         for (one, label) in types.iter().zip(labels) {
             code.set(label);
             let mut fields = fields;
-            fields.redaction = *redaction;
             write(code, one, &mut fields);
-            *redaction = fields.redaction;
             RingCode::end_event(code, fields.size());
             code.jump(is_written);
         }
         code.set(is_none);
-        RingCode::cancel(code);
+        ring_code::release(code);
         code.jump(*end);
         code.set(is_written);
         rings.publish(code);

@@ -73,14 +73,13 @@ pub(crate) struct RedactionCode {
     ring: Address,
     /// Label of the function that computes hashes.
     hash: Label,
-    uses_hash: bool,
 }
 
 impl RedactionCode {
     /// Returns the generator for a program that has the index of its ring in the slot `ring`.
     pub(crate) fn new(code: &mut Assembler, block: Option<i32>, ring: Address) -> RedactionCode {
         let block = block.unwrap_or(-1);
-        RedactionCode { block, ring, hash: code.label(), uses_hash: false }
+        RedactionCode { block, ring, hash: code.label() }
     }
 
     /// Sets `to` to the address of the ring's slot. `other` is lost.
@@ -99,7 +98,7 @@ impl RedactionCode {
 
     /// Defines the functions that compute hashes, if the program needs them.
     pub(crate) fn define(self, code: &mut Assembler) {
-        if !self.uses_hash {
+        if !code.uses(self.hash) {
             return;
         }
         let add_word = code.label();
@@ -206,7 +205,7 @@ fn rotate_left(code: &mut Assembler, register: Register, bits: i32) {
 impl RedactionCode {
     /// Redacts a string. Its length is without the NUL.
     pub(crate) fn string(
-        &mut self,
+        self,
         code: &mut Assembler,
         method: RedactionMethod,
         size_max: usize,
@@ -225,7 +224,7 @@ impl RedactionCode {
 
     /// Redacts bytes.
     pub(crate) fn bytes(
-        &mut self,
+        self,
         code: &mut Assembler,
         method: RedactionMethod,
         size_max: usize,
@@ -250,7 +249,7 @@ impl RedactionCode {
     }
 
     /// Redacts an array of bytes.
-    pub(crate) fn array(&mut self, code: &mut Assembler, method: RedactionMethod, size: usize) {
+    pub(crate) fn array(self, code: &mut Assembler, method: RedactionMethod, size: usize) {
         if method == RedactionMethod::Hash {
             self.text(code);
             code.number(R2, size as u64);
@@ -261,9 +260,8 @@ impl RedactionCode {
     }
 
     /// Redacts what has been read into the slot, whose length is in `R0`.
-    fn finish(&mut self, code: &mut Assembler, method: RedactionMethod) {
+    fn finish(self, code: &mut Assembler, method: RedactionMethod) {
         if method == RedactionMethod::Hash {
-            self.uses_hash = true;
             self.slot(code, R1, R2);
             code.store(Size::Bits64, Address(R1, LENGTH), R0);
             code.call_local(self.hash);

@@ -70,8 +70,9 @@ pub(crate) struct RingCode<'s> {
 }
 
 impl RingCode<'_> {
-    /// Acquires a ring and sets [`EVENT`] to memory for an event of this size. If the ring is full, or no ring can be acquired, counts the event as lost and jumps to `lost`. `switch`
-    /// is the label of [`define_switch`](Self::define_switch).
+    /// Acquires a ring and sets [`EVENT`] to memory for an event of this size. If the ring is full,
+    /// or no ring can be acquired, counts the event as lost and jumps to `lost`. `switch` is the
+    /// label of [`define_switch`](Self::define_switch).
     pub(crate) fn reserve(
         &self,
         code: &mut Assembler,
@@ -174,13 +175,8 @@ impl RingCode<'_> {
         code.alu_number(Alu::Add, POSITION, size as i32);
     }
 
-    /// Releases the ring without an event.
-    pub(crate) fn cancel(code: &mut Assembler) {
-        release(code);
-    }
-
-    /// Publishes an event that has [ended](Self::end_event), releases the ring, and wakes the reader
-    /// if it sleeps.
+    /// Publishes an event that has [ended](Self::end_event), releases the ring, and wakes the
+    /// reader if it sleeps.
     pub(crate) fn publish(&self, code: &mut Assembler) {
         let is_awake = code.label();
         code.load(Size::Bits64, R1, TIME_SLOT);
@@ -355,7 +351,7 @@ fn count(code: &mut Assembler, word: usize) {
 }
 
 /// Releases the ring that the program owns.
-fn release(code: &mut Assembler) {
+pub(crate) fn release(code: &mut Assembler) {
     code.store_number(Size::Bits64, Address(CONTROL, layout::OWNER as i16), 0);
 }
 
@@ -364,7 +360,7 @@ fn release(code: &mut Assembler) {
 pub(crate) struct FieldWriter {
     /// Offset of the next field, without the strings before it.
     offset: usize,
-    pub(crate) redaction: RedactionCode,
+    redaction: RedactionCode,
 }
 
 impl FieldWriter {

@@ -163,13 +163,14 @@ impl ExitCode<'_> {
             if let Some(filter) = filter {
                 program.code.number(R2, call.number.into());
                 call_take_begin(&mut program.code, take_begin);
-                if uses_duration(Some(filter)) {
+                let uses_duration = filter.uses("duration");
+                if uses_duration {
                     // The event has the duration that has passed the filter.
                     program.code.call(Helper::KtimeGetNs);
                     load_duration(&mut program.code);
                     program.code.store(Size::Bits64, DURATION, R1);
                 }
-                let fields = filter_fields(self.places, call, uses_duration(Some(filter)));
+                let fields = filter_fields(self.places, call, uses_duration);
                 program.filter(filter, fields);
             }
             program.code.store_number(Size::Bits64, slots.id, call.id.into());

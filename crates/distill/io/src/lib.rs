@@ -32,7 +32,8 @@
 //! `call` are enumerations. `call` is the system call in which the thread queued the request, or
 //! `none` (a page fault), `kernel` or `unknown`. A request belongs to the operation of its thread
 //! during which it was queued ([`Operation::disk`]), if it has completed before the operation ends.
-//! All other requests are returned by [`Tracker::take_disk_requests`]. So is a request whose operation's event was lost;
+//! All other requests are returned by [`Tracker::take_disk_requests`]. So is a request whose
+//! operation's event was lost;
 //! it is never joined to another operation.
 //!
 //! # Limits of the state

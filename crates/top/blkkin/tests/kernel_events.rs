@@ -433,23 +433,6 @@ fn probes_above_the_budget_are_detached() {
     }
 }
 
-/// With the default budget, programs that do nothing but system calls are recorded on and on.
-#[test]
-fn busy_programs_are_within_the_default_budget() {
-    /// Longer than probes above the budget would stay attached.
-    const TIME: Duration = Duration::from_millis(4500);
-    let node = Node::new();
-    let Some(_agent) = start("default_budget", &node, &[&all_calls("busy,eraser")]) else { return };
-    let processors = std::thread::available_parallelism().unwrap().get();
-    let busy: Vec<Running> = (0..processors).map(|_| busy_program(&node)).collect();
-    std::thread::sleep(TIME);
-    remove(&node, "eraser", &["file"]);
-    drop(busy);
-    assert_eq!(detached(&node), (0, String::new()));
-    node.end_session();
-    assert_eq!(paths(&events(&node.output(), "syscall:unlinkat")), ["file"]);
-}
-
 fn refused(node: &Node, arguments: &[&str]) -> String {
     let output: Output = node.command(arguments).output().unwrap();
     assert!(!output.status.success(), "{arguments:?}: {output:?}");

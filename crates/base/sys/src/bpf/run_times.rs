@@ -76,7 +76,6 @@ mod tests {
         drop(measured);
         let runs = same.runs().expect("runs");
         assert_eq!(runs.count, RUNS);
-        // A run takes a few nanoseconds, and longer if it is interrupted.
-        assert!(runs.time_ns > 0 && runs.time_ns < 1_000_000_000, "{runs:?}");
+        assert!(runs.time_ns > 0, "{runs:?}");
     }
 }

@@ -70,7 +70,7 @@ impl fmt::Display for Detachment {
             f,
             ", in {WINDOWS} successive measurements; the budget is {budget}. They are attached again \
              when the channel's rules change or the session starts again: choose fewer processes or \
-             events, add a filter, or raise the budget (`blkkin agent --probe-budget`)"
+             events, or raise the budget (`blkkin agent --probe-budget`)"
         )
     }
 }

@@ -45,11 +45,9 @@ pub(super) struct Group {
 impl Group {
     /// Returns true if probes of both groups can be attached together.
     pub(super) fn fits(&self, other: &Group) -> bool {
-        let key = |group: &Group| {
-            let Group { processes, filter, redactions, is_state, .. } = group;
-            (processes.clone(), filter.clone(), redactions.clone(), *is_state)
-        };
-        key(self) == key(other)
+        let Group { processes, filter, redactions, is_state, names: _ } = self;
+        (processes, filter, redactions, is_state)
+            == (&other.processes, &other.filter, &other.redactions, &other.is_state)
     }
 }
 

@@ -57,7 +57,7 @@ impl Cell for Alone<'_> {
             }
             DiskCause::Fault => "page fault".put(out),
             DiskCause::KernelThread => "thread of the kernel".put(out),
-            DiskCause::Unknown if request.pid == 0 => "nobody known".put(out),
+            DiskCause::Unknown if request.pid == 0 => "unknown thread".put(out),
             DiskCause::Unknown => "unknown call".put(out),
         }
     }
@@ -238,7 +238,7 @@ TIME                PID/TID          NAME             OP             FD      BYT
 21:05:55.854673000  3693/3700        iozone           write                         8192                  3.91 ms  vda  queued 12.0 µs  served 3.90 ms  sector 81920  of no operation: in io_submit
 21:05:55.854673000  3693/3700        iozone           write                         8192                  3.91 ms  vda  queued 12.0 µs  served 3.90 ms  sector 81920  of no operation: after read
 21:05:55.854673000  3693/3700        iozone           write                         8192                  3.91 ms  vda  queued 12.0 µs  served 3.90 ms  sector 81920  of no operation: thread of the kernel
-21:05:55.854673000                                    write                         8192                  3.91 ms  vda  queued 12.0 µs  served 3.90 ms  sector 81920  error 10  of no operation: nobody known
+21:05:55.854673000                                    write                         8192                  3.91 ms  vda  queued 12.0 µs  served 3.90 ms  sector 81920  error 10  of no operation: unknown thread
 ";
         assert_eq!(lines, expected);
         let mut printer = ColumnPrinter::in_utc(true);

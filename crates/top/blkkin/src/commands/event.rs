@@ -256,7 +256,8 @@ fn enable(args: Enable) -> Result<Exit, Error> {
     }
     // State may hold the same texts in other fields.
     let strictest = redact.iter().map(|redaction| redaction.method).max();
-    let of_state = strictest.map(|method| Redaction { events: None, field: "*".into(), method });
+    let redact_all = |method| Redaction { events: None, field: "*".into(), method };
+    let state_requests = Requests::enabling(strictest.map(redact_all).into_iter().collect());
     let requests = Requests::enabling(redact);
     let names_state = events.patterns.iter().any(|name| name.starts_with("state:"));
     let needs_state = has_kernel && !no_state && !names_state;
@@ -278,12 +279,11 @@ fn enable(args: Enable) -> Result<Exit, Error> {
         })
     };
     // The user may be permitted to record some events only.
-    let of_state = Requests::enabling(of_state.into_iter().collect());
-    let of_state = |events| of_state.kernel(events);
+    let of_state = |events| state_requests.kernel(events);
     if needs_state && let Err(error) = also_enable(STATE, channel, &of_state) {
         note(&format!("the state of processes is not recorded: {}", error.message()));
     }
-    // There may be several channels for programs.
+    // No channel is named: the agent refuses if the session has several for programs.
     if needs_runs && let Err(error) = also_enable(RUNS, None, &Request::EnableEvents) {
         note(&format!(
             "the time that programs work for spans is not recorded: {}; `blkkin event enable \
