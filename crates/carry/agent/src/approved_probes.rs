@@ -2,6 +2,7 @@
 //! although other events of the kernel are for root only. An approval may demand redactions.
 
 use blkkin_control::Redaction;
+use blkkin_control::limits::EVENT_NAME_SIZE_MAX;
 use blkkin_control::rules::Pattern;
 use std::fs;
 use std::io;
@@ -80,6 +81,14 @@ impl Approval {
             }
             text = before.trim_end();
         }
+        // Names of the kernel's events have no spaces, and paths of programs may.
+        let is_of_program = PROGRAMS.iter().any(|kind| text.starts_with(kind));
+        if let Some((_, word)) = text.rsplit_once(char::is_whitespace).filter(|_| !is_of_program) {
+            return Err(format!("`{word}` is no redaction: write FIELD=length or FIELD=hash"));
+        }
+        if text.len() > EVENT_NAME_SIZE_MAX {
+            return Err(format!("a pattern has at most {EVENT_NAME_SIZE_MAX} bytes"));
+        }
         let events = text.strip_prefix(TRACEPOINT).unwrap_or(text);
         for redaction in &mut redactions {
             redaction.events = Some(events.to_owned());
@@ -93,8 +102,13 @@ impl Approval {
     }
 
     /// Returns false if no event has a name that both the approved pattern and a name in a rule
-    /// match. Of two patterns with stars this is not found out.
+    /// match. Of two patterns with stars, and of two probes that may have several spellings, such
+    /// as `kprobe:f` and `kprobe:f+0`, this is not found out.
     fn may_match(&self, name: &str) -> bool {
+        let may_spell = |kind: &&str| self.text.starts_with(kind) || self.text.contains('*');
+        if SPELLINGS.iter().any(|kind| name.starts_with(kind) && may_spell(kind)) {
+            return true;
+        }
         let [own, name] =
             [&*self.text, name].map(|one| one.strip_prefix(TRACEPOINT).unwrap_or(one));
         let fits = |pattern: &str, text: &str| Pattern::new(pattern).fits(text.as_bytes());
@@ -110,6 +124,12 @@ const REQUEST_CALLS: &str = "request:syscall:";
 fn covers(approved: &str, name: &str) -> bool {
     !name.starts_with(REQUEST_CALLS) || approved == "*" || approved.starts_with(REQUEST_CALLS)
 }
+
+/// Kinds of probes in programs, whose paths may contain spaces.
+const PROGRAMS: [&str; 3] = ["uprobe:", "uretprobe:", "usdt:"];
+/// Kinds of probes that may be written in several ways.
+const SPELLINGS: [&str; 8] =
+    ["kprobe:", "kretprobe:", "fentry:", "fexit:", "raw:", "uprobe:", "uretprobe:", "usdt:"];
 
 #[cfg(test)]
 mod tests {
@@ -174,11 +194,23 @@ mod tests {
     fn redactions_hold_for_all_forms_of_a_name() {
         let all = check("*\nsyscall:openat filename=hash", &["tracepoint:syscall:openat"]);
         assert_eq!(all.unwrap(), ["syscall:openat filename=hash"]);
+        for approved in ["kprobe:open", "*open", "kprobe:*n"] {
+            let text = format!("kprobe:*\n{approved} *=hash");
+            let found = check(&text, &["kprobe:open+0x0"]).unwrap();
+            assert_eq!(found, [format!("{approved} *=hash")]);
+        }
     }
 
     #[test]
     fn a_mistaken_redaction_is_an_error() {
         let error = Approvals::parse("# a\nsyscall:openat filename=md5").unwrap_err();
         assert!(error.starts_with("line 2: `filename=md5` is no redaction"), "{error}");
+        for (rest, word) in
+            [("filename= hash", "hash"), ("x=hash # why", "why"), ("x:hash", "x:hash")]
+        {
+            let error = Approvals::parse(&format!("syscall:openat {rest}")).unwrap_err();
+            assert!(error.starts_with(&format!("line 1: `{word}` is no redaction")), "{error}");
+        }
+        assert!(Approvals::parse(&format!("{} x=hash", "y".repeat(300))).is_err());
     }
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// Maximum number of requests that are held.
 const HELD_MAX: usize = 1 << 16;
-/// Maximum number of threads whose last operation is known.
+/// Maximum number of threads whose last operation is known, and of ended processes.
 const THREADS_MAX: usize = 100_000;
 /// Maximum number of names of devices, operations and calls that requests share.
 const NAMES_MAX: usize = 2048;
@@ -38,6 +38,8 @@ pub(crate) struct DiskRequests {
     /// Threads that had operations or requests, by process.
     processes: HashMap<u32, HashMap<u32, Thread>>,
     thread_count: usize,
+    /// Times at which processes have ended.
+    ended: HashMap<u32, i64>,
     held: usize,
     released: Vec<DiskRequest>,
     names: HashSet<Arc<str>>,
@@ -111,16 +113,16 @@ impl DiskRequests {
             DiskCause::Call(name) if calls::find(name).is_some() => Arc::clone(name),
             _ => return self.released.push(request),
         };
-        if self.held >= HELD_MAX {
-            self.unheld += 1;
-            return self.released.push(request);
-        }
-        let thread = self.thread(request.pid, request.tid);
-        if request.time_ns <= thread.call_end_ns {
+        let call_end_ns = self.thread(request.pid, request.tid).call_end_ns;
+        let process_end_ns = self.ended.get(&request.pid).copied().unwrap_or(i64::MIN);
+        if request.time_ns <= call_end_ns.max(process_end_ns) {
             request.cause = DiskCause::EndedCall(name);
             return self.released.push(request);
         }
-        thread.held.push(request);
+        if self.held >= HELD_MAX {
+            self.release_early();
+        }
+        self.thread(request.pid, request.tid).held.push(request);
         self.held += 1;
     }
 
@@ -128,7 +130,7 @@ impl DiskRequests {
         let is_known = self.processes.get(&pid).is_some_and(|threads| threads.contains_key(&tid));
         if !is_known {
             if self.thread_count >= THREADS_MAX {
-                self.release_all();
+                self.release_early();
             }
             self.thread_count += 1;
         }
@@ -160,11 +162,23 @@ impl DiskRequests {
         self.released.extend(requests);
     }
 
-    /// Releases the requests of a process that has ended.
-    pub(crate) fn end_process(&mut self, pid: u32) {
+    /// Releases the requests of a process that has ended. Those that complete later are not held.
+    pub(crate) fn end_process(&mut self, pid: u32, end_ns: i64) {
+        if self.is_used {
+            if self.ended.len() >= THREADS_MAX {
+                self.ended.clear();
+            }
+            self.ended.insert(pid, end_ns);
+        }
         let Some(threads) = self.processes.remove(&pid) else { return };
         self.thread_count -= threads.len();
         self.release_threads(threads.into_values());
+    }
+
+    /// Releases all requests without their operations, because there is no room for more.
+    fn release_early(&mut self) {
+        self.unheld += self.held as u64;
+        self.release_all();
     }
 
     /// Releases all requests.

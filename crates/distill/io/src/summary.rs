@@ -21,6 +21,8 @@ const PATHS_SIZE_MAX: usize = 128 << 20;
 const DISK_KEYS_MAX: usize = 1000;
 /// Maximum number of descriptors whose last access is stored.
 const ACCESSES_MAX: usize = 100_000;
+/// Maximum number of requests that are kept of one of the slowest operations.
+const SLOW_REQUESTS_MAX: usize = 100;
 
 /// Sums of operations by program, path and kind: counts, bytes, latencies.
 #[derive(Clone, Debug)]
@@ -340,7 +342,9 @@ impl Summary {
             }
             self.slowest.pop_first();
         }
-        self.slowest.insert(SlowOperation { order, operation: operation.clone() });
+        let mut operation = operation.clone();
+        operation.disk.truncate(SLOW_REQUESTS_MAX);
+        self.slowest.insert(SlowOperation { order, operation });
     }
 
     fn extend(&mut self, extent_ns: Option<(i64, i64)>) {

@@ -106,7 +106,7 @@ impl Tracker {
             }
             meaning => {
                 if let (Meaning::Exit, Some(pid)) = (meaning, values.id(PID)) {
-                    self.disk.end_process(pid);
+                    self.disk.end_process(pid, time.unwrap_or(i64::MIN));
                 }
                 change_state(processes, meaning, values).map(|()| None)
             }

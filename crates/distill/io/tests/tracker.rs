@@ -925,6 +925,23 @@ fn requests_are_not_joined_to_other_operations() {
     );
 }
 
+/// A request that completes after the end of its process waits for no operation. One of a later
+/// process with the same id does.
+#[test]
+fn requests_may_complete_after_their_process() {
+    check_disk(
+        "10 1 disk:request device=1 served=5 call=1
+         20 1 process:exit
+         30 1 disk:request device=1 bytes=1 served=15 call=0
+         45 1 disk:request device=1 bytes=2 served=3 call=0
+         50+10 1 read fd=3 count=1 ret=1",
+        "5+0+5 vda read 0@0 [1/1] Call(\"write\")
+         15+0+15 vda read 1@0 [1/1] EndedCall(\"read\")
+         40+10 [1] read 3 1 /1 = 1
+           42+0+3 vda read 2@0",
+    );
+}
+
 /// Requests of nobody, of threads of the kernel, and of calls that are no operations are released
 /// at once, or when the call has ended. Malformed ones are counted.
 #[test]

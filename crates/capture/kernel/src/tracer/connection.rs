@@ -144,8 +144,7 @@ impl Connection {
 
     /// Tells the guard that other probes are attached than before.
     fn handle_changed_probes(&mut self) {
-        let has_probes = self.channels.iter().any(|channel| channel.probes().next().is_some());
-        self.guard.handle_change(has_probes, Instant::now());
+        self.guard.handle_change(&self.channels, Instant::now());
     }
 
     fn handle_messages(&mut self) -> io::Result<()> {

@@ -17,6 +17,9 @@ const WINDOW: Duration = Duration::from_millis(20);
 /// would cost all the time.
 const PAUSE: Duration = Duration::from_millis(980);
 
+/// Time after which measuring is tried again if it failed for lack of memory or descriptors.
+const RETRY: Duration = Duration::from_secs(60);
+
 /// Guard of the machine against probes that take too much processor time.
 #[derive(Debug)]
 pub(super) struct Guard {
@@ -51,9 +54,11 @@ impl Guard {
         Guard { overload: Overload::new(budget), state: State::Idle, log }
     }
 
-    /// Begins anew with other probes, or ends if none are attached.
-    pub(super) fn handle_change(&mut self, has_probes: bool, now: Instant) {
-        self.overload.forget();
+    /// Goes on with the probes that are attached now, or ends if none are.
+    pub(super) fn handle_change(&mut self, channels: &[Channel], now: Instant) {
+        let groups = || channels.iter().flat_map(Channel::probes).map(|(group, _)| group);
+        self.overload.keep(|known| groups().any(|group| group == known));
+        let has_probes = groups().next().is_some();
         let is_needed = has_probes && !self.overload.permits_all();
         match self.state {
             State::Off => {}
@@ -83,11 +88,13 @@ impl Guard {
                 self.state = match Window::begin(channels) {
                     Ok(window) => State::Measuring(window),
                     Err(error) => {
+                        let is_final = is_final(&error);
                         (self.log)(&format!(
-                            "probes are not guarded against taking too much processor time, \
-                             because their run times cannot be measured: {error}"
+                            "probes are not guarded against taking too much processor time{}, \
+                             because their run times cannot be measured: {error}",
+                            if is_final { "" } else { " now" }
                         ));
-                        State::Off
+                        if is_final { State::Off } else { State::Waiting(now + RETRY) }
                     }
                 };
                 return None;
@@ -96,6 +103,12 @@ impl Guard {
         let (available_ns, costs) = measured.end(channels);
         self.overload.add_window(available_ns, &costs)
     }
+}
+
+/// Returns true for an error that each try would meet: a missing right, or an older kernel.
+fn is_final(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
+    matches!(error.kind(), InvalidInput | PermissionDenied | Unsupported)
 }
 
 impl Window {
@@ -111,11 +124,13 @@ impl Window {
     /// attached during all of it, in nanoseconds.
     fn end(self, channels: &[Channel]) -> (u64, Vec<(GroupId, u64)>) {
         let Window { begin, processors, costs: at_begin, .. } = &self;
+        // The costs first: an interruption between them and the clock must not raise the shares.
+        let at_end: Vec<(GroupId, u64)> = costs(channels).collect();
         let elapsed = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let taken = |(group, cost): (GroupId, u64)| {
             Some((group, cost.saturating_sub(*at_begin.get(&group)?)))
         };
-        (elapsed.saturating_mul(*processors), costs(channels).filter_map(taken).collect())
+        (elapsed.saturating_mul(*processors), at_end.into_iter().filter_map(taken).collect())
     }
 }
 

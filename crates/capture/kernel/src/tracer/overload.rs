@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// Number of successive windows above the budget after which probes are detached. A single window
 /// may have met a moment of unusual load, or a processor that the hypervisor had taken away.
-pub(super) const WINDOWS: u32 = 3;
+pub(super) const WINDOWS: usize = 3;
 
 /// Probes that were attached together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,15 +17,30 @@ pub(super) struct GroupId {
     pub(super) serial: u64,
 }
 
-/// Windows above the budget so far.
+/// Successive windows above the budget so far.
 #[derive(Debug)]
 pub(super) struct Overload {
     budget: CpuShare,
-    windows: u32,
-    /// Time of all processors in these windows, in nanoseconds.
+    windows: Vec<Window>,
+}
+
+/// A window, with what each group took of it.
+#[derive(Debug)]
+struct Window {
+    /// Time of all processors, in nanoseconds.
     available_ns: u64,
-    /// Processor time that each group has taken in these windows, in nanoseconds.
+    /// Processor time of each group, in nanoseconds.
     costs: BTreeMap<GroupId, u64>,
+}
+
+impl Window {
+    fn share(&self) -> CpuShare {
+        CpuShare::of(sum(self.costs.values()), self.available_ns)
+    }
+}
+
+fn sum<'n>(numbers: impl Iterator<Item = &'n u64>) -> u64 {
+    numbers.fold(0, |sum, number| sum.saturating_add(*number))
 }
 
 /// Probes to be detached, and the shares of the processor time for which they are.
@@ -41,7 +56,7 @@ pub(super) struct Excess {
 
 impl Overload {
     pub(super) fn new(budget: CpuShare) -> Overload {
-        Overload { budget, windows: 0, available_ns: 0, costs: BTreeMap::new() }
+        Overload { budget, windows: Vec::new() }
     }
 
     /// Returns true if the probes may take all processor time.
@@ -57,36 +72,40 @@ impl Overload {
         available_ns: u64,
         costs: &[(GroupId, u64)],
     ) -> Option<Excess> {
-        let total = costs.iter().fold(0u64, |total, (_, cost)| total.saturating_add(*cost));
-        if CpuShare::of(total, available_ns) <= self.budget {
-            self.forget();
+        let window = Window { available_ns, costs: costs.iter().copied().collect() };
+        if window.share() <= self.budget {
+            self.windows.clear();
             return None;
         }
-        self.windows += 1;
-        self.available_ns = self.available_ns.saturating_add(available_ns);
-        for (group, cost) in costs {
-            let sum = self.costs.entry(*group).or_default();
-            *sum = sum.saturating_add(*cost);
-        }
-        if self.windows < WINDOWS {
+        self.windows.push(window);
+        if self.windows.len() < WINDOWS {
             return None;
         }
-        let share = |cost: u64| CpuShare::of(cost, self.available_ns);
-        let total = self.costs.values().fold(0u64, |total, cost| total.saturating_add(*cost));
-        let costliest = self.costs.iter().max_by_key(|(_, cost)| **cost);
-        let excess = costliest.map(|(group, cost)| Excess {
+        let windows = std::mem::take(&mut self.windows);
+        let available_ns = sum(windows.iter().map(|window| &window.available_ns));
+        let mut costs: BTreeMap<GroupId, u64> = BTreeMap::new();
+        for (group, cost) in windows.iter().flat_map(|window| &window.costs) {
+            let of_group = costs.entry(*group).or_default();
+            *of_group = of_group.saturating_add(*cost);
+        }
+        let (group, cost) = costs.iter().max_by_key(|(_, cost)| **cost)?;
+        Some(Excess {
             group: *group,
-            share: share(*cost),
-            total: share(total),
+            share: CpuShare::of(*cost, available_ns),
+            total: CpuShare::of(sum(costs.values()), available_ns),
             budget: self.budget,
-        });
-        self.forget();
-        excess
+        })
     }
 
-    /// Forgets the windows so far: they were measured with other probes.
-    pub(super) fn forget(&mut self) {
-        *self = Overload::new(self.budget);
+    /// Forgets what groups took that are no longer attached, and the windows that were above the
+    /// budget only because of them.
+    pub(super) fn keep(&mut self, is_attached: impl Fn(GroupId) -> bool) {
+        for window in &mut self.windows {
+            window.costs.retain(|group, _| is_attached(*group));
+        }
+        let budget = self.budget;
+        let last = self.windows.iter().rposition(|window| window.share() <= budget);
+        self.windows.drain(..last.map_or(0, |last| last + 1));
     }
 }
 
@@ -158,14 +177,23 @@ mod tests {
         assert_eq!(overload.add_window(AVAILABLE_NS, &[]), None);
     }
 
+    /// Rules that change do not protect the probes that stay attached.
     #[test]
-    fn windows_before_a_change_of_rules_do_not_count() {
+    fn windows_count_for_the_groups_that_stay() {
         let mut overload = overload("5%");
-        let costs = [(group(1), percent(50))];
+        let costs = [(group(1), percent(6)), (group(2), percent(50))];
+        assert_eq!(overload.add_window(AVAILABLE_NS, &costs), None);
+        overload.keep(|_| true);
+        assert_eq!(overload.add_window(AVAILABLE_NS, &costs), None);
+        overload.keep(|kept| kept == group(1));
+        let excess = overload.add_window(AVAILABLE_NS, &costs[..1]).unwrap();
+        assert_eq!((excess.group, excess.total), (group(1), share("6%")));
+        // Without the group that has gone, the windows are within the budget.
+        let costs = [(group(1), percent(1)), (group(2), percent(50))];
         for _ in 0..10 {
             assert_eq!(overload.add_window(AVAILABLE_NS, &costs), None);
             assert_eq!(overload.add_window(AVAILABLE_NS, &costs), None);
-            overload.forget();
+            overload.keep(|kept| kept == group(1));
         }
     }
 
