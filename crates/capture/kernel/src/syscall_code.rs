@@ -128,11 +128,15 @@ pub(crate) struct ExitCode<'c> {
 /// Maximum number of calls that one program records. The jumps of larger programs would be too long
 /// for their instructions.
 const CALLS_MAX: usize = 256;
+/// The same if calls have filters, which are functions. A program has at most 256.
+const FILTERED_CALLS_MAX: usize = 64;
 
 impl ExitCode<'_> {
     /// Returns the programs, each of which records a part of the calls.
     pub(crate) fn programs(&self) -> Vec<Assembler> {
-        let parts = self.calls.chunks(CALLS_MAX).zip(self.filters.chunks(CALLS_MAX));
+        let has_filters = self.filters.iter().any(Option::is_some);
+        let size = if has_filters { FILTERED_CALLS_MAX } else { CALLS_MAX };
+        let parts = self.calls.chunks(size).zip(self.filters.chunks(size));
         parts.map(|(calls, filters)| ExitCode { calls, filters, ..*self }.program()).collect()
     }
 
@@ -178,9 +182,12 @@ impl ExitCode<'_> {
             program.code.jump(if filter.is_some() { has_begin } else { is_selected });
         }
         let code = &mut program.code;
-        code.set(is_selected);
-        code.load(Size::Bits64, R2, number);
-        call_take_begin(code, take_begin);
+        // The verifier refuses code that is not reached, such as this if all calls have filters.
+        if code.uses(is_selected) {
+            code.set(is_selected);
+            code.load(Size::Bits64, R2, number);
+            call_take_begin(code, take_begin);
+        }
         code.set(has_begin);
         let calls: Vec<(&CallType, bool)> = self
             .calls

@@ -105,7 +105,8 @@ impl Approval {
     /// match. Of two patterns with stars, and of two probes that may have several spellings, such
     /// as `kprobe:f` and `kprobe:f+0`, this is not found out.
     fn may_match(&self, name: &str) -> bool {
-        let may_spell = |kind: &&str| self.text.starts_with(kind) || self.text.contains('*');
+        let has_any_kind = self.text.split(':').next().is_some_and(|kind| kind.contains('*'));
+        let may_spell = |kind: &&str| has_any_kind || self.text.starts_with(kind);
         if SPELLINGS.iter().any(|kind| name.starts_with(kind) && may_spell(kind)) {
             return true;
         }

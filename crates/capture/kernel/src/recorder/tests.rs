@@ -3,6 +3,7 @@
 
 use super::{Recorder, Selection, TracepointProbe};
 use crate::btf::Btf;
+use crate::call_type::CALL_PREFIX;
 use crate::chosen::ChosenProcesses;
 use crate::error::Error;
 use crate::function_point::{FunctionPoint, FunctionProbe, ProcessScope};
@@ -141,7 +142,8 @@ fn the_kernel_accepts_random_selections_and_filters() {
     assert!(accepted > 5 && filtered > 5, "{accepted}, {filtered}, refused: {refused}");
 }
 
-/// All system calls of this machine are recorded with hashes, by programs that the kernel accepts.
+/// All system calls of this machine are recorded with hashes, by programs that the kernel accepts;
+/// also if each call has a filter.
 #[test]
 fn the_kernel_accepts_hashes_of_all_calls() {
     let test = "the_kernel_accepts_hashes_of_all_calls";
@@ -149,7 +151,7 @@ fn the_kernel_accepts_hashes_of_all_calls() {
         Ok(machine) => machine,
         Err(error) => return skip(test, &error.to_string()),
     };
-    let selection = Selection {
+    let mut selection = Selection {
         calls: machine.calls.to_vec(),
         process_events: [true; 3],
         redactions: vec!["*=hash".parse().expect("a redaction")],
@@ -162,9 +164,15 @@ fn the_kernel_accepts_hashes_of_all_calls() {
             let hashes = fields.filter(|field| field.name.ends_with("_hash")).count();
             assert!(hashes > 50, "{hashes}");
         }
-        Err(error) if error.is_permission() => skip(test, &error.to_string()),
+        Err(error) if error.is_permission() => return skip(test, &error.to_string()),
         Err(error) => panic!("{error}"),
     }
+    let filter = |call: &SystemCall| {
+        let filter = Filter::parse("ret < 0 && duration > 1000").expect("a filter");
+        (format!("{CALL_PREFIX}{}", call.name), filter)
+    };
+    selection.filters = machine.calls.iter().map(filter).collect();
+    machine.attach(&selection).map(drop).expect("programs with filters");
 }
 
 /// Returns true for events that have no filters.
