@@ -50,7 +50,7 @@ pub(crate) enum Environment {
 /// Folder of the tests' client programs, with npm's lock file.
 const NODE_CLIENTS: &str = "crates/top/blkkin/tests/clients";
 
-const PEERS: [Peer; 21] = [
+const PEERS: [Peer; 22] = [
     Peer {
         name: "lttng",
         packages: &["lttng-tools"],
@@ -100,7 +100,14 @@ const PEERS: [Peer; 21] = [
         packages: &["linux-perf"],
         fetch: Fetch::Nothing,
         is_installed: || succeeds("perf", &["version"]),
-        tests: "agreement about the times in which threads wait",
+        tests: "agreement about the times in which threads wait, and events as USDT probes",
+    },
+    Peer {
+        name: "systemtap",
+        packages: &["systemtap"],
+        fetch: Fetch::Nothing,
+        is_installed: || in_path("stap"),
+        tests: "events as USDT probes",
     },
     Peer {
         name: "shells",

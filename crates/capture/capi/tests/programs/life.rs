@@ -794,6 +794,96 @@ fn bpftrace_prints_events_in_c() {
     }
 }
 
+/// `perf record` attaches to an event of a running program, and records its fields.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn perf_records_events_in_c() {
+    /// Maximum number of steps of the program until perf has attached.
+    const STEPS_MAX: usize = 1000;
+    let test = "perf_records_events_in_c";
+    if !is_installed("perf") {
+        return skip(test, "perf is not installed");
+    }
+    if blkkin_sys::user_id() != 0 {
+        return skip(test, "perf needs root");
+    }
+    let Some(life) = build_of("events.c", Language::C, "gnu17", Link::Dynamically) else { return };
+    let scratch = &life.scratch.0;
+    // A list of known programs is in the user's home.
+    let perf = |arguments: &[&str]| {
+        let mut perf = Command::new("perf");
+        perf.args(arguments).env("HOME", scratch).current_dir(scratch);
+        perf
+    };
+    let program = life.program.to_str().expect("a path in UTF-8");
+    run(&mut perf(&["buildid-cache", "--add", program]));
+    run(&mut perf(&["probe", "--quiet", "sdt_osd:many"]));
+    let daemon = TestAgent::new("capi-perf");
+    let mut running = life.start(&daemon, &[]);
+    assert_eq!(running.read_line(), "0");
+    let pid = running.child.id();
+    let record = ["record", "-q", "-e", "sdt_osd:many", "-o", "perf.data", "-p", &pid.to_string()];
+    let mut recording = perf(&record).spawn().expect("to start perf");
+    let is_attached = (0..STEPS_MAX).any(|_| {
+        std::thread::sleep(Duration::from_millis(20));
+        bpftrace::semaphore(pid, &life.program, "osd:many") != 0
+    });
+    // The probe is enabled a moment after it is attached.
+    for _ in 0..20 {
+        std::thread::sleep(Duration::from_millis(20));
+        running.step();
+    }
+    run(Command::new("kill").args(["-INT", &recording.id().to_string()]));
+    recording.wait().expect("a child");
+    let deleted = perf(&["probe", "--quiet", "--del", "sdt_osd:many"]).status();
+    assert!(is_attached && deleted.expect("to start perf").success());
+    running.end();
+    let printed = perf(&["script", "-F", "event,trace", "-i", "perf.data"]).output();
+    let printed = printed.expect("to start perf").stdout;
+    let printed = String::from_utf8_lossy(&printed);
+    // Without those that have less than 32 bits and a sign, which perf prints without it.
+    let fields = "arg4=16 arg5=-32 arg6=32 arg7=-64 arg8=64 arg9=255";
+    let events = printed.lines().filter(|line| line.contains("sdt_osd:many")).count();
+    let complete = printed.lines().filter(|line| line.contains(fields)).count();
+    assert!(events > 0 && complete == events, "{printed}");
+}
+
+/// SystemTap lists the events of a program with their arguments. It does so without a kernel to
+/// probe, if a folder looks like one.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn systemtap_lists_events_in_c() {
+    let test = "systemtap_lists_events_in_c";
+    if !is_installed("stap") {
+        return skip(test, "SystemTap is not installed");
+    }
+    let Some(life) = build_of("events.c", Language::C, "gnu17", Link::Dynamically) else { return };
+    let scratch = &life.scratch.0;
+    let kernel = scratch.join("kernel");
+    std::fs::create_dir_all(kernel.join("include/config")).expect("to make a folder");
+    for (file, text) in [
+        (".config", "CONFIG_UPROBES=y\nCONFIG_UTRACE=y\n"),
+        ("include/config/kernel.release", "6.1.0\n"),
+        ("System.map", ""),
+        ("Module.symvers", ""),
+    ] {
+        std::fs::write(kernel.join(file), text).expect("to write a file");
+    }
+    let pattern = format!("process(\"{}\").mark(\"*\")", life.program.display());
+    let mut stap = Command::new("stap");
+    stap.arg("-r").arg(&kernel).args(["-L", &pattern]).env("HOME", scratch);
+    let output = stap.output().expect("to start stap");
+    let marks = String::from_utf8_lossy(&output.stdout);
+    // Each line is a mark, and its arguments.
+    let counts: Vec<(&str, usize)> = marks
+        .lines()
+        .filter_map(|line| line.split_once(".mark(\"")?.1.split_once("\")"))
+        .map(|(name, arguments)| (name, arguments.matches(":long").count()))
+        .collect();
+    let expected = [("arrays", 9), ("many", 12), ("none", 0), ("quoted name", 1), ("write", 2)];
+    assert_eq!(counts, expected, "{output:?}");
+}
+
 /// A text without a NUL is passed with one, up to its maximum size, in C++ also from inline
 /// functions and templates of position-independent code.
 #[test]
