@@ -35,9 +35,17 @@ struct RunningProgram {
 /// Prefix of lines that a program prints, to distinguish them from lines of the test harness.
 const MARK: &str = "program: ";
 
+/// Patterns of all events of spans. The one with a star does not enable runs.
+const WITH_RUNS: &str = "blkkin:* blkkin:run";
+
+/// Returns a rule for each of the patterns.
+fn rules(events: &str) -> Vec<blkkin_trace::control::EventRule> {
+    events.split(' ').map(rule).collect()
+}
+
 impl RunningProgram {
     /// Starts a program, which waits before its `main` for the agent's rules: to record the events
-    /// whose names match `events`.
+    /// whose names match one of the patterns in `events`.
     fn start(name: &str, events: &str) -> RunningProgram {
         let agent = TestAgent::new(&format!("runs-{name}"));
         let mut command = own_test::<&str>(&[], name);
@@ -46,14 +54,14 @@ impl RunningProgram {
         let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let mut program = agent.program();
         program.add(0, &[]);
-        program.enable(0, &[rule(events)]);
+        program.enable(0, &rules(events));
         program.ping();
         RunningProgram { child, input, output: BufReader::new(output), program, agent }
     }
 
     /// Changes the rules of the channel.
     fn enable(&mut self, events: &str) {
-        self.program.enable(0, &[rule(events)]);
+        self.program.enable(0, &rules(events));
         self.program.ping();
     }
 
@@ -182,7 +190,7 @@ fn mark(name: &'static str) {
 
 #[test]
 fn runs_of_nested_spans_follow_each_other() {
-    let recorded = RunningProgram::start("nests", "blkkin:*").end();
+    let recorded = RunningProgram::start("nests", WITH_RUNS).end();
     assert_eq!(recorded.lines(), ["root [1]", "child [2]", "inner [3]", "child [4]", "root [5]"]);
     // No moment is missing.
     for pair in recorded.runs.windows(2) {
@@ -213,7 +221,7 @@ fn nests() {
 
 #[test]
 fn runs_of_unrelated_spans_are_exact() {
-    let recorded = RunningProgram::start("takes_turns", "blkkin:*").end();
+    let recorded = RunningProgram::start("takes_turns", WITH_RUNS).end();
     assert_eq!(recorded.lines(), ["first [1]", "second [3]", "first [5]"]);
 }
 
@@ -236,7 +244,7 @@ fn takes_turns() {
 
 #[test]
 fn requests_that_are_not_sampled_interrupt_runs() {
-    let recorded = RunningProgram::start("hides", "blkkin:*").end();
+    let recorded = RunningProgram::start("hides", WITH_RUNS).end();
     assert_eq!(recorded.lines(), ["root [1]", "root [3]"]);
 }
 
@@ -264,7 +272,7 @@ fn hides() {
 /// A run is the period in which a span is shown, also if guards are dropped in another order.
 #[test]
 fn guards_in_any_order_end_the_run_of_the_shown_span() {
-    let recorded = RunningProgram::start("drops_in_another_order", "blkkin:*").end();
+    let recorded = RunningProgram::start("drops_in_another_order", WITH_RUNS).end();
     assert_eq!(recorded.lines(), ["first [1]", "second [2]", "first [4]", "second [5]"]);
 }
 
@@ -289,7 +297,7 @@ fn drops_in_another_order() {
 
 #[test]
 fn each_thread_has_runs_of_its_own() {
-    let recorded = RunningProgram::start("works_on_threads", "blkkin:*").end();
+    let recorded = RunningProgram::start("works_on_threads", WITH_RUNS).end();
     let mut lines = recorded.lines();
     lines.sort_unstable();
     // Three runs are at the same time, so each has both markers of that time.
@@ -369,7 +377,7 @@ fn runs_are_recorded_from_the_next_enter_on() {
     let mut running = RunningProgram::start("waits_in_spans", "blkkin:span");
     running.wait_for_line();
     // Shown already: `first`. The program enters `second` within it.
-    running.enable("blkkin:*");
+    running.enable(WITH_RUNS);
     running.go_on();
     running.wait_for_line();
     // Shown: `second`. The program enters `third` within it.
@@ -377,7 +385,7 @@ fn runs_are_recorded_from_the_next_enter_on() {
     running.go_on();
     running.wait_for_line();
     // Shown: `third`. The program enters `fourth` within it.
-    running.enable("blkkin:*");
+    running.enable(WITH_RUNS);
     running.go_on();
     let recorded = running.end();
     assert_eq!(recorded.lines(), ["fourth [4]"]);
@@ -436,10 +444,10 @@ fn waits_and_takes_turns() {
 
 #[test]
 fn a_forked_child_continues_the_run() {
-    let mut running = RunningProgram::start("forks_within_a_span", "blkkin:*");
+    let mut running = RunningProgram::start("forks_within_a_span", WITH_RUNS);
     let mut child = running.agent.program();
     child.add(0, &[]);
-    child.enable(0, &[rule("blkkin:*")]);
+    child.enable(0, &rules(WITH_RUNS));
     child.ping();
     let of_child = child.wait_for(0, 3);
     running.wait_for_line();

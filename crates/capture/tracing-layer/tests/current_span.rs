@@ -21,7 +21,7 @@ fn run(name: &str) -> (support::Program, TestAgent) {
     let mut child = command.spawn().unwrap();
     let mut program = agent.program();
     program.add(0, &[]);
-    program.enable(0, &[support::rule("*")]);
+    program.enable(0, &[support::rule("*"), support::rule("blkkin:run")]);
     program.ping();
     assert!(child.wait().unwrap().success());
     (program, agent)
