@@ -31,6 +31,8 @@ const REQUESTS: usize = 20;
 fn requests() {
     static SLEEPER: Endpoint<'static> = Endpoint::named("sleeper");
     support::node::say("\nready");
+    // The tracer learns of the program a moment after it has started, and later on a busy machine.
+    std::thread::sleep(Duration::from_millis(500));
     for _ in 0..REQUESTS {
         let root = Trace::root("request", &SLEEPER, &sample::Sampler::new()).span();
         let _in_root = root.enter();
