@@ -23,8 +23,6 @@ const RING_SIZES: [usize; 2] = [4 << 20, 1 << 20];
 const SMALL_RING_SIZE: usize = 128 << 10;
 /// Functions that kernels have under the same name for a long time, and that run rarely.
 const FUNCTIONS: [&str; 3] = ["vfs_rename", "vfs_mkdir", "vfs_unlink"];
-/// Code of a program that does nothing.
-const NOTHING: [u64; 2] = [0xb7, 0x95];
 
 /// Allocates the memory that a program shares with this process, and a channel that wakes this
 /// process. Returns the size of the memory in bytes.
@@ -101,7 +99,7 @@ pub fn tracepoint(tracefs: &TraceFs) -> Result<(), Inability> {
 }
 
 fn attach(point: AttachPoint) -> Result<(), Inability> {
-    let program = Program::load("blkkin_attempt", &NOTHING, point);
+    let program = Program::load("blkkin_attempt", &own_function::NOTHING, point);
     let program = program
         .map_err(|failure| Inability::of_call("the kernel refuses a program", &failure.error))?;
     let link = program.attach();

@@ -32,12 +32,19 @@ pub(crate) struct EventSize {
     pub(crate) fields_max: usize,
 }
 
-/// Slots of the frame with the id of an event, and with the maximum size of its fields in bytes.
-/// The size is lost.
+/// Slots of the frame with the id and the maximum size of an event, until it is recorded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EventSlots {
     pub(crate) id: Address,
     pub(crate) size: Address,
+}
+
+impl EventSlots {
+    /// Stores the type of the event that the program will record.
+    pub(crate) fn store(self, code: &mut Assembler, event: EventSize) {
+        code.store_number(Size::Bits64, self.id, event.id.into());
+        code.store_number(Size::Bits64, self.size, (FIXED_SIZE + event.fields_max) as i32);
+    }
 }
 
 impl<'c> EventCode<'c> {
@@ -83,9 +90,9 @@ impl<'c> EventCode<'c> {
     }
 
     /// Adds the code that records an event of one of several types, as [`record`](Self::record).
-    /// The program has stored the size of the type's fields and the id in two slots. `select` adds
-    /// the code that jumps to the label of the type, or to the last label for any other type, and
-    /// `write` adds the fields of a type.
+    /// The program has [stored](EventSlots::store) the type. `select` adds the code that jumps to
+    /// the label of the type, or to the last label for any other type, and `write` adds the fields
+    /// of a type.
     ///
     /// The kernel's verifier examines what all types have in common once, unless the program lets
     /// it know the type: `select` must not use what the program knew when it stored the size.
@@ -96,9 +103,6 @@ impl<'c> EventCode<'c> {
         select: impl FnOnce(&mut Assembler, &[Label], Label),
         mut write: impl FnMut(&mut Assembler, &T, &mut FieldWriter),
     ) {
-        self.code.load(Size::Bits64, R1, slots.size);
-        self.code.alu_number(Alu::Add, R1, FIXED_SIZE as i32);
-        self.code.store(Size::Bits64, slots.size, R1);
         let fields = self.begin(Room::Slot(slots.size), 0);
         let EventCode { rings, code, end, .. } = self;
         code.load(Size::Bits64, R1, slots.id);

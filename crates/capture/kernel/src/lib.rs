@@ -43,6 +43,7 @@ mod probe;
 mod probe_cost;
 mod process_code;
 mod program;
+mod read_code;
 mod record_code;
 mod record_type;
 mod recorder;

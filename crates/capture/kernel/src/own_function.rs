@@ -10,7 +10,7 @@ const TRAPS: u128 = 32;
 /// Number of such measurements.
 const TRAP_TRIES: usize = 8;
 /// Code of a program that does nothing.
-const NOTHING: [u64; 2] = [0xb7, 0x95];
+pub(crate) const NOTHING: [u64; 2] = [0xb7, 0x95];
 
 /// Function whose first instruction is the place of the breakpoints.
 #[inline(never)]

@@ -52,8 +52,6 @@ mod tests {
     use blkkin_sys::testing::skip;
     use std::time::{Duration, Instant};
 
-    /// Code of a program that does nothing.
-    const NOTHING: [u64; 2] = [0xb7, 0x95];
     const PERIOD_NS: u64 = 1_000_000;
 
     /// A program at several timers is counted once.
@@ -62,7 +60,7 @@ mod tests {
         let Ok(measured) = RunTimes::measure() else {
             return skip("attachments_share_the_runs", "run times are not measured");
         };
-        let program = Program::load("timer", &NOTHING, AttachPoint::Timer).unwrap();
+        let program = Program::load("timer", &own_function::NOTHING, AttachPoint::Timer).unwrap();
         let links = [(); 2].map(|()| program.attach_to_timer(0, PERIOD_NS).unwrap());
         let begin = Instant::now();
         while program.runs().unwrap().count < 10 {

@@ -15,11 +15,7 @@ pub(crate) struct FieldRedactions(Vec<(Pattern, RedactionMethod)>);
 impl FieldRedactions {
     /// Returns those of the redactions that hold for the events with this name.
     pub(crate) fn of(redactions: &[Redaction], event: &str) -> FieldRedactions {
-        let holds = |one: &&Redaction| {
-            let events = one.events.as_deref();
-            events.is_none_or(|events| Pattern::new(events).fits(event.as_bytes()))
-        };
-        let redactions = redactions.iter().filter(holds);
+        let redactions = redactions.iter().filter(|one| one.holds_for(event));
         FieldRedactions(redactions.map(|one| (Pattern::new(&one.field), one.method)).collect())
     }
 

@@ -20,6 +20,7 @@ mod tests;
 use crate::assembler::Register::{R0, R1, R2, R3, R4, R6, R7, R8, R9, R10};
 use crate::assembler::{Address, Alu, Assembler, Helper, If, Label, Register, Size};
 use crate::error::Error;
+use crate::read_code::read_bytes;
 use crate::redaction::HashKey;
 use blkkin_control::RedactionMethod;
 use blkkin_sys::bpf::Map;
@@ -231,20 +232,10 @@ impl RedactionCode {
         helper: Helper,
         slot: Address,
     ) {
-        let (is_bounded, is_read) = (code.label(), code.label());
-        let size_max = size_max.min(TEXT_SIZE);
-        code.jump_if_number(If::LessOrEqual, R2, size_max as i32, is_bounded);
-        code.number(R2, size_max as u64);
-        code.set(is_bounded);
-        code.store(Size::Bits64, slot, R2);
-        self.slot(code, R1, R4);
-        code.alu_number(Alu::Add, R1, TEXT.into());
-        code.call(helper);
-        code.load(Size::Bits64, R1, slot);
-        code.jump_if_number(If::Equal, R0, 0, is_read);
-        code.number(R1, 0);
-        code.set(is_read);
-        code.copy(R0, R1);
+        read_bytes(code, size_max.min(TEXT_SIZE), helper, slot, |code| {
+            self.slot(code, R1, R4);
+            code.alu_number(Alu::Add, R1, TEXT.into());
+        });
         self.finish(code, method);
     }
 

@@ -19,7 +19,7 @@ use crate::span_slots::SpanSlots;
 use crate::tracefs::SystemCall;
 use blkkin_control::EventType;
 use blkkin_sys::bpf::{AttachPoint, Link};
-use disk::{Asker, CallPlaces, DiskCode, DiskPlaces, DiskTables};
+use disk::{CallPlaces, DiskCode, DiskPlaces, DiskTables, RequestOrigin};
 use std::sync::Arc;
 use wait::{WaitCode, WaitKinds, WaitPlaces, WaitTable};
 
@@ -75,7 +75,7 @@ pub(crate) fn attach(
         let code = DiskCode {
             rings,
             chosen: chosen.code(),
-            asker: Asker::Span(slots),
+            origin: RequestOrigin::Span(slots),
             places: DiskPlaces::of(btf)?,
             tables: &DiskTables::new()?,
             records_unattributed: chosen.is_all_except(),
@@ -98,7 +98,7 @@ pub(crate) fn attach_chosen_disk(
     let code = DiskCode {
         rings,
         chosen: chosen.code(),
-        asker: Asker::Thread(CallPlaces::of(btf)?),
+        origin: RequestOrigin::Call(CallPlaces::of(btf)?),
         places: DiskPlaces::of(btf)?,
         tables: &DiskTables::new()?,
         records_unattributed: chosen.is_all_except(),

@@ -14,6 +14,7 @@
 
 use crate::assembler::Register::{R0, R1, R2, R3, R4, R6, R7, R8, R9, R10};
 use crate::assembler::{Address, Alu, Assembler, Helper, If, Label, Register, Size};
+use crate::read_code::read_bytes;
 use crate::redaction::integer;
 use crate::redaction_code::RedactionCode;
 use blkkin_control::RedactionMethod;
@@ -427,24 +428,15 @@ impl FieldWriter {
             self.redaction.bytes(code, method, size_max, helper, slot);
             return self.register(code, integer(method).bytes, R0);
         }
-        let (is_bounded, is_read) = (code.label(), code.label());
         let length = Address(EVENT, self.offset as i16);
         self.offset += 4;
-        code.jump_if_number(If::LessOrEqual, R2, size_max as i32, is_bounded);
-        code.number(R2, size_max as u64);
-        code.set(is_bounded);
-        code.store(Size::Bits64, slot, R2);
-        code.store(Size::Bits32, length, R2);
-        code.copy(R1, EVENT);
-        code.alu_number(Alu::Add, R1, self.offset as i32);
-        code.call(helper);
-        code.load(Size::Bits64, R1, slot);
-        code.jump_if_number(If::Equal, R0, 0, is_read);
-        code.store_number(Size::Bits32, length, 0);
-        code.number(R1, 0);
-        code.set(is_read);
-        code.alu(Alu::Add, EVENT, R1);
-        code.alu(Alu::Add, POSITION, R1);
+        read_bytes(code, size_max, helper, slot, |code| {
+            code.copy(R1, EVENT);
+            code.alu_number(Alu::Add, R1, self.offset as i32);
+        });
+        code.store(Size::Bits32, length, R0);
+        code.alu(Alu::Add, EVENT, R0);
+        code.alu(Alu::Add, POSITION, R0);
     }
 
     /// Writes the addresses of a stack with their number before them, at most `count_max`.

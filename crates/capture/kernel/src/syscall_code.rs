@@ -11,7 +11,7 @@ use crate::btf::Btf;
 use crate::call_type::{ADDRESS_SIZE_MAX, ArgumentKind, CallType, PATH_SIZE_MAX};
 use crate::chosen::ChosenCode;
 use crate::error::Error;
-use crate::event_code::{EventCode, EventSlots};
+use crate::event_code::{EventCode, EventSize, EventSlots};
 use crate::event_type::Integer;
 use crate::filter_code::{FieldForm, FieldLoader, FieldTable, FilterCode};
 use crate::frame::{BEGIN, DURATION, PROCESS, RESULT, SCRATCH, SECOND_SCRATCH, offset};
@@ -177,8 +177,8 @@ impl ExitCode<'_> {
                 let fields = filter_fields(self.places, call, uses_duration);
                 program.filter(filter, fields);
             }
-            program.code.store_number(Size::Bits64, slots.id, call.id.into());
-            program.code.store_number(Size::Bits64, slots.size, call.size_max() as i32);
+            let event = EventSize { id: call.id, fields_max: call.size_max() };
+            slots.store(&mut program.code, event);
             program.code.jump(if filter.is_some() { has_begin } else { is_selected });
         }
         let code = &mut program.code;

@@ -159,6 +159,20 @@ impl KernelFilter {
 /// Generator of the contexts of a probe.
 pub type MakeContext = Box<dyn Fn(&mut Random) -> EventContext>;
 
+/// Returns [`random_probes`]; `None` if this machine or user does not permit them, and the test
+/// counts as skipped.
+#[cfg(test)]
+pub(crate) fn permitted_probes(test: &str) -> Option<Vec<(EventProbe, MakeContext)>> {
+    match random_probes([7; 16]) {
+        Ok(probes) => Some(probes),
+        Err(error) if error.is_permission() => {
+            blkkin_sys::testing::skip(test, &error.to_string());
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
 /// Returns probes for a tracepoint and two system calls, each with a generator of events.
 pub fn random_probes(uuid: [u8; 16]) -> Result<Vec<(EventProbe, MakeContext)>, Error> {
     let record: MakeContext = Box::new(EventContext::record);

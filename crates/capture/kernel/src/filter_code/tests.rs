@@ -2,22 +2,10 @@
 //! refused.
 
 use crate::error::Error;
-use crate::testing::{EventProbe, MakeContext, RandomFilters, RecordedEvent, random_probes};
+use crate::testing::{EventProbe, RandomFilters, RecordedEvent, permitted_probes};
 use blkkin_filter::{Filter, Value, Values};
-use blkkin_sys::testing::{Random, skip};
+use blkkin_sys::testing::Random;
 use std::time::{Duration, Instant};
-
-/// Returns probes; `None`, with a message, if this machine or user does not permit them.
-fn probes(test: &str) -> Option<Vec<(EventProbe, MakeContext)>> {
-    match random_probes([7; 16]) {
-        Ok(probes) => Some(probes),
-        Err(error) if error.is_permission() => {
-            skip(test, &error.to_string());
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
-}
 
 fn parse(text: &str) -> Filter {
     match Filter::parse(text) {
@@ -32,7 +20,9 @@ fn parse(text: &str) -> Filter {
 fn random_filters_agree_with_the_evaluator() {
     const FILTERS: usize = 1500;
     const EVENTS: usize = 5;
-    let Some(mut probes) = probes("random_filters_agree_with_the_evaluator") else { return };
+    let Some(mut probes) = permitted_probes("random_filters_agree_with_the_evaluator") else {
+        return;
+    };
     let seed = std::env::var("BLKKIN_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(11);
     let mut random = Random::new(seed);
     let (mut passed, mut refused, mut cases) = (0, 0, 0);
@@ -76,7 +66,7 @@ fn random_filters_agree_with_the_evaluator() {
 /// Filters with results that are known, on a call with chosen arguments.
 #[test]
 fn filters_of_a_call() {
-    let Some(probes) = probes("filters_of_a_call") else { return };
+    let Some(probes) = permitted_probes("filters_of_a_call") else { return };
     let (probe, _) = &probes[1];
     let path = b"/etc/passwd\0".to_vec();
     let address = [2, 0, 1, 187, 127, 0, 0, 1].to_vec();
@@ -113,7 +103,9 @@ fn filters_of_a_call() {
 /// An error states the part of the filter that cannot run in the kernel.
 #[test]
 fn what_cannot_run_is_refused_with_its_position() {
-    let Some(probes) = probes("what_cannot_run_is_refused_with_its_position") else { return };
+    let Some(probes) = permitted_probes("what_cannot_run_is_refused_with_its_position") else {
+        return;
+    };
     let refused = |probe: &EventProbe, text: &str, part: &str| {
         let Err(Error::Filter { error, .. }) = probe.filter(&parse(text)) else {
             panic!("{text:.100} is accepted")
@@ -136,7 +128,7 @@ fn what_cannot_run_is_refused_with_its_position() {
 /// The largest filters are accepted by the verifier, which follows all paths through them.
 #[test]
 fn large_filters_are_accepted() {
-    let Some(probes) = probes("large_filters_are_accepted") else { return };
+    let Some(probes) = permitted_probes("large_filters_are_accepted") else { return };
     let (record, call) = (&probes[0].0, &probes[1].0);
     let check = |probe: &EventProbe, text: &str| {
         let filter = probe.filter(&parse(text));

@@ -12,6 +12,7 @@ use crate::assembler::{Address, Alu, Assembler, Helper, If, Label, Register, Siz
 use crate::chosen::NAME_SIZE;
 use crate::frame::FRAME_END;
 use crate::frame::{NAME, SCRATCH};
+use crate::read_code::read_bytes;
 use blkkin_filter::Glob;
 use blkkin_filter::tree::CompareOp;
 use std::cmp::Ordering;
@@ -132,19 +133,8 @@ fn copy_text(code: &mut Assembler, index: usize, size_max: usize, helper: Helper
 /// Copies the `R2` bytes at `R3`, and sets `R0` to their number plus 1. Bytes that cannot be read
 /// are left out, as in [`FieldWriter::bytes`](crate::ring_code::FieldWriter::bytes).
 fn copy_bytes(code: &mut Assembler, index: usize, size_max: usize, helper: Helper) {
-    let (is_bounded, is_read) = (code.label(), code.label());
     let size_max = size_max.min(TEXT_SIZE - 1);
-    code.jump_if_number(If::LessOrEqual, R2, size_max as i32, is_bounded);
-    code.number(R2, size_max as u64);
-    code.set(is_bounded);
-    code.store(Size::Bits64, SCRATCH, R2);
-    to_text(code, index);
-    code.call(helper);
-    code.load(Size::Bits64, R1, SCRATCH);
-    code.jump_if_number(If::Equal, R0, 0, is_read);
-    code.number(R1, 0);
-    code.set(is_read);
-    code.copy(R0, R1);
+    read_bytes(code, size_max, helper, SCRATCH, |code| to_text(code, index));
     code.alu_number(Alu::Add, R0, 1);
 }
 

@@ -2,22 +2,10 @@
 
 use crate::error::Error;
 use crate::redaction::{HashKey, is_redactable};
-use crate::testing::{EventProbe, MakeContext, RecordedEvent, random_probes};
+use crate::testing::{EventProbe, RecordedEvent, permitted_probes};
 use blkkin_control::Redaction;
-use blkkin_sys::testing::{Random, skip};
+use blkkin_sys::testing::Random;
 use std::collections::BTreeSet;
-
-/// Returns probes; `None`, with a message, if this machine or user does not permit them.
-fn probes(test: &str) -> Option<Vec<(EventProbe, MakeContext)>> {
-    match random_probes([7; 16]) {
-        Ok(probes) => Some(probes),
-        Err(error) if error.is_permission() => {
-            skip(test, &error.to_string());
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
-}
 
 fn redacted(probe: &EventProbe, redaction: &str, key: HashKey) -> EventProbe {
     let redactions: [Redaction; 1] = [redaction.parse().unwrap()];
@@ -36,7 +24,9 @@ fn contains(packet: &[u8], content: &[u8]) -> bool {
 #[test]
 fn fields_are_replaced_by_their_lengths_and_hashes() {
     const ROUNDS: usize = 300;
-    let Some(probes) = probes("fields_are_replaced_by_their_lengths_and_hashes") else { return };
+    let Some(probes) = permitted_probes("fields_are_replaced_by_their_lengths_and_hashes") else {
+        return;
+    };
     let (mut random, key) = (Random::new(5), HashKey::random().unwrap());
     let mut lengths = BTreeSet::new();
     for (mut plain, context) in probes {
@@ -78,7 +68,7 @@ fn fields_are_replaced_by_their_lengths_and_hashes() {
 /// Texts of all lengths up to the longest path, and what cannot be read.
 #[test]
 fn the_longest_texts_are_hashed() {
-    let Some(probes) = probes("the_longest_texts_are_hashed") else { return };
+    let Some(probes) = permitted_probes("the_longest_texts_are_hashed") else { return };
     let key = HashKey::of_words([1, 2]);
     let mut probe = redacted(&probes[1].0, "filename=hash", key);
     let mut measured = redacted(&probes[1].0, "filename=length", key);

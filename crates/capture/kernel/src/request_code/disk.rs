@@ -178,13 +178,13 @@ impl DiskTables {
     }
 }
 
-/// Threads of chosen processes whose requests are recorded, and what is recorded of them.
+/// What is recorded of the thread that queued a request, which also selects the threads.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Asker {
-    /// Threads with a current span, and the span.
+pub(super) enum RequestOrigin {
+    /// Its current span. Requests of threads without one are left out.
     Span(SpanSlotsCode),
-    /// All threads, and the system call.
-    Thread(CallPlaces),
+    /// The system call that it makes.
+    Call(CallPlaces),
 }
 
 /// Offsets in the kernel's structures by which a thread's system call is found.
@@ -238,7 +238,7 @@ impl CallPlaces {
 pub(super) struct DiskCode<'c> {
     pub(super) rings: &'c RingCode<'c>,
     pub(super) chosen: ChosenCode,
-    pub(super) asker: Asker,
+    pub(super) origin: RequestOrigin,
     pub(super) places: DiskPlaces,
     pub(super) tables: &'c DiskTables,
     /// Set if requests without a note are recorded.
@@ -264,9 +264,9 @@ impl DiskCode<'_> {
         let (unchosen, end) = (code.label(), code.label());
         code.load(Size::Bits64, R6, Address(R1, 0));
         code.store(Size::Bits64, KEY, R6);
-        match self.asker {
-            Asker::Span(slots) => self.note_span(&mut code, slots, unchosen),
-            Asker::Thread(places) => {
+        match self.origin {
+            RequestOrigin::Span(slots) => self.note_span(&mut code, slots, unchosen),
+            RequestOrigin::Call(places) => {
                 self.chosen.current(&mut code, record_word(0), unchosen);
                 places.note(&mut code);
             }
@@ -321,7 +321,7 @@ impl DiskCode<'_> {
         for word in 0..=QUEUED {
             code.store_number(Size::Bits64, record_word(word), 0);
         }
-        if let Asker::Thread(_) = self.asker {
+        if let RequestOrigin::Call(_) = self.origin {
             code.store_number(Size::Bits64, record_word(CALL), UNKNOWN_CALL);
         }
         let follow = code.label();
@@ -380,7 +380,7 @@ impl DiskCode<'_> {
         }
         let event = EventSize { id: self.id, fields_max: FIELDS_SIZE_MAX };
         program.record(event, |code, fields| {
-            if let Asker::Span(_) = self.asker {
+            if let RequestOrigin::Span(_) = self.origin {
                 write_span(code, fields);
             }
             code.load(Size::Bits64, R1, record_word(DEVICE));
@@ -399,7 +399,7 @@ impl DiskCode<'_> {
             write_elapsed(code, fields);
             code.load(Size::Bits64, R1, SCRATCH);
             fields.register(code, 4, R1);
-            if let Asker::Thread(_) = self.asker {
+            if let RequestOrigin::Call(_) = self.origin {
                 code.load(Size::Bits64, R1, record_word(CALL));
                 fields.register(code, 4, R1);
             }

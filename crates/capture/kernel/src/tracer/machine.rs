@@ -1,7 +1,7 @@
 //! Events that the kernel of this machine has, and the selections that record them.
 
 use super::plan::{self, Group};
-use super::redactions::{IS_REDACTED, fits, used_text};
+use super::redactions::{IS_REDACTED, used_text};
 use crate::btf::Btf;
 use crate::call_type::{CALL_PREFIX, CallType, REQUEST_CALL_PREFIX};
 use crate::error::Error;
@@ -103,7 +103,7 @@ impl Machine {
                 events.push(timer_probe::EVENT.to_owned());
             }
             // Redactions for the probe's text hold for these events.
-            for redaction in scoped.iter().filter(|one| fits(one, name)) {
+            for redaction in scoped.iter().filter(|one| one.holds_for(name)) {
                 let of_event = |event: &String| Redaction {
                     events: Some(event.clone()),
                     ..(*redaction).clone()

@@ -47,12 +47,6 @@ pub(super) fn check(
     Err(format!("`{events}`: no event has a text `{field}` to redact{hint}"))
 }
 
-/// Returns true if a redaction of some events is for the events with this name.
-pub(super) fn fits(redaction: &Redaction, name: &str) -> bool {
-    let events = redaction.events.as_deref();
-    events.is_some_and(|events| Pattern::new(events).fits(name.as_bytes()))
-}
-
 /// Returns the text in a filter that an administrator wants redacted: whoever may choose filters
 /// could guess it. `scoped` are redactions of some events. Names of probes that no list has may
 /// stand for several events, so that each of the redactions counts for them.
@@ -61,7 +55,7 @@ pub(super) fn used_text<'f>(
     name: &str,
     scoped: &[&Redaction],
 ) -> Option<&'f str> {
-    let counts = |one: &&&Redaction| plan::is_explicit(name) || fits(one, name);
+    let counts = |one: &&&Redaction| plan::is_explicit(name) || one.holds_for(name);
     let fields: Vec<Pattern> =
         scoped.iter().filter(counts).map(|one| Pattern::new(&one.field)).collect();
     let mut used = filter.operands().iter().filter_map(|operand| match operand.path.first() {
