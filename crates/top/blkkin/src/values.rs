@@ -1,9 +1,8 @@
-//! Parsers of command line values (sizes, durations, shares, levels, contexts, servers) and the
+//! Parsers of command line values (sizes, durations, levels, contexts, servers) and the
 //! matching formatters.
 
 use blkkin_control::{Context, EVENT_SIZES, Level, WAIT_FOREVER, WAIT_MAX_US};
 use blkkin_filter::{Severity, suggest};
-use blkkin_kernel::CpuShare;
 use std::time::Duration;
 
 /// Parses a severity level: a word or a number.
@@ -22,11 +21,6 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: Option<f64> = text.parse().ok();
     let duration = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     duration.ok_or_else(|| "not a number of seconds, such as 1 or 0.5".into())
-}
-
-/// Parses a share of the time of all processors.
-pub(crate) fn cpu_share(text: &str) -> Result<CpuShare, String> {
-    text.parse().map_err(str::to_owned)
 }
 
 /// Parses an age or duration with a unit (s, m, h, d, w); without a unit, seconds.

@@ -4,7 +4,6 @@
 use crate::exit::{Error, Exit};
 use crate::limits::raise_descriptors;
 use crate::output::agent_log;
-use crate::values;
 use blkkin_agent::KernelTracer;
 use blkkin_kernel::CpuShare;
 use std::fs;
@@ -28,12 +27,7 @@ pub(crate) struct Args {
 pub(crate) struct ProbeBudget {
     /// Detach the costliest probes of the kernel and of programs when all together take more than
     /// this share of the time of all processors; 100% to detach none
-    #[arg(
-        long = "probe-budget",
-        value_name = "PERCENT",
-        value_parser = values::cpu_share,
-        default_value = "75%"
-    )]
+    #[arg(long = "probe-budget", value_name = "PERCENT", default_value = "75%")]
     share: CpuShare,
 }
 
