@@ -2,7 +2,6 @@
 
 use crate::encoding::{List, Optional, RecordForm};
 use crate::limits::{FIELD_NAME_SIZE_MAX, REDACTIONS_MAX};
-use crate::rules::Pattern;
 use crate::selection::PATTERN;
 use crate::text::{Letters, Text};
 use std::fmt;
@@ -37,14 +36,6 @@ record! {
         pub field: String = FIELD,
         /// Value that the event holds in place of the field.
         pub method: RedactionMethod = RecordForm,
-    }
-}
-
-impl Redaction {
-    /// Returns true if the redaction holds for the events with this name.
-    pub fn holds_for(&self, event: &str) -> bool {
-        let events = self.events.as_deref();
-        events.is_none_or(|events| Pattern::new(events).fits(event.as_bytes()))
     }
 }
 

@@ -1,7 +1,8 @@
 //! Evaluates the rules of a channel: in a program to select the events to record, and in the agent
-//! to select the event types to describe.
+//! to select the event types to describe; and tells for which events a redaction holds.
 
 use crate::application::EventRule;
+use crate::redaction::Redaction;
 use crate::selection::Levels;
 use blkkin_filter::Glob;
 use blkkin_filter::Severity as Level;
@@ -179,6 +180,14 @@ impl Pattern {
             Kind::Exact(one) => **one == *text,
             Kind::Glob(glob) => glob.matches(text),
         }
+    }
+}
+
+impl Redaction {
+    /// Returns true if the redaction holds for the events with this name.
+    pub fn holds_for(&self, event: &str) -> bool {
+        let events = self.events.as_deref();
+        events.is_none_or(|events| Pattern::new(events).fits(event.as_bytes()))
     }
 }
 

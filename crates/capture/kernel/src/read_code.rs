@@ -4,9 +4,9 @@
 use crate::assembler::Register::{R0, R1, R2};
 use crate::assembler::{Address, Assembler, Helper, If, Size};
 
-/// Reads the `R2` bytes at `R3`, at most `size_max`, to the address to which `set_address` sets
-/// `R1`; it leaves `R2` and `R3`. Sets `R0` to the number of bytes: 0 if they cannot be read. `slot`
-/// is a free slot of the frame. `R1` to `R5` are lost.
+/// Reads the `R2` bytes at `R3`, at most `size_max`, to the address in `R1`, which `set_address`
+/// sets without changing `R2` and `R3`. Sets `R0` to the number of bytes: 0 if they cannot be read.
+/// `slot` is a free slot of the frame. `R1` to `R5` are lost.
 pub(crate) fn read_bytes(
     code: &mut Assembler,
     size_max: usize,

@@ -178,7 +178,7 @@ impl DiskTables {
     }
 }
 
-/// What is recorded of the thread that queued a request, which also selects the threads.
+/// Information on the thread that queued a request, which also selects the threads.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum RequestOrigin {
     /// Its current span. Requests of threads without one are left out.
