@@ -557,6 +557,8 @@ fn mistaken_redactions_are_reported() {
     let enable = |probe: &str, redaction: &str| {
         refused(&node, &["event", "enable", "--kernel", probe, "--redact", redaction])
     };
+    // It is not recorded by an earlier rule either, without the redaction.
+    node.run(&["event", "enable", "--kernel", "syscall:unlinkat"]);
     let message = enable("syscall:unlinkat", "pathnam=hash");
     let expected = "`syscall:unlinkat`: no event has a text `pathnam` to redact; did you mean \
                     `pathname`?";

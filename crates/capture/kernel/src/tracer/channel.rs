@@ -122,13 +122,15 @@ impl Channel {
     ) -> Vec<String> {
         let mut rules = std::mem::take(&mut self.pending);
         let mut unavailable = Vec::new();
-        // Nothing is recorded by a rule whose redaction is mistaken.
-        rules.retain(|rule| {
+        for rule in &mut rules {
             // The reason why an event has no types is reported when it is attached.
             let types_of = |name: &str| machine.event_types(name).unwrap_or_default();
-            let checked = redactions::check(rule, &machine.events, types_of);
-            checked.map_err(|reason| unavailable.push(reason)).is_ok()
-        });
+            if let Err(reason) = redactions::check(rule, &machine.events, types_of) {
+                unavailable.push(reason);
+                // Earlier rules would record the events without the redaction.
+                rule.enabled = false;
+            }
+        }
         let plan = Plan::new(&rules, &machine.events);
         let unmatched = plan.unmatched.iter();
         unavailable
