@@ -570,7 +570,10 @@ fn mistaken_redactions_are_reported() {
     let message =
         refused(&node, &["event", "enable", "--probe", &uprobe, "--redact", "arg0=length"]);
     assert!(message.contains("`arg0` of `uprobe:"), "{message}");
-    remove(&node, "rm", &["file"]);
+    remove(&node, "rm", &["unredacted"]);
     node.end_session();
-    assert_eq!(events(&node.output(), "syscall:unlinkat"), [Value::Null; 0]);
+    // Events of other processes may be recorded before the mistaken rule is given.
+    let is_own = |event: &Value| event["fields"]["pathname"].as_str() == Some("unredacted");
+    let removed = events(&node.output(), "syscall:unlinkat");
+    assert!(!removed.iter().any(is_own), "{removed:#?}");
 }
