@@ -52,6 +52,25 @@ pub(crate) fn types(
     Ok(found)
 }
 
+/// Loads the program of a probe, which records the events that pass the filter.
+pub(crate) fn load(
+    rings: &RingCode<'_>,
+    chosen: ChosenCode,
+    function: &FunctionType,
+    filter: Option<&FilterCode>,
+) -> Result<Program, Error> {
+    let program = || function.point.to_string();
+    let code = function_code::program(rings, chosen, function, filter);
+    let functions = code.described_functions();
+    let code = code.assemble().ok_or_else(|| Error::TooLong(program()))?;
+    Program::load_with_functions(&program(), &code, &functions, function.attach_point).map_err(
+        |failure| match load_refusal(&function.point, &failure) {
+            Some(refusal) => Error::Probe { probe: program(), refusal },
+            None => Error::Load { program: program(), error: failure.error, log: failure.log },
+        },
+    )
+}
+
 /// Loads and attaches the program of a probe, which records the events that pass the filter.
 pub(crate) fn attach(
     rings: &RingCode<'_>,
@@ -60,15 +79,7 @@ pub(crate) fn attach(
     filter: Option<&FilterCode>,
 ) -> Result<AttachedProbe, Error> {
     let refused = |refusal| Error::Probe { probe: function.point.to_string(), refusal };
-    let name = function.point.to_string();
-    let code = function_code::program(rings, chosen, function, filter);
-    let functions = code.described_functions();
-    let code = code.assemble().ok_or_else(|| Error::TooLong(name.clone()))?;
-    let program = Program::load_with_functions(&name, &code, &functions, function.attach_point)
-        .map_err(|failure| match load_refusal(&function.point, &failure) {
-            Some(refusal) => refused(refusal),
-            None => Error::Load { program: name.clone(), error: failure.error, log: failure.log },
-        })?;
+    let program = load(rings, chosen, function, filter)?;
     let target =
         CString::new(function.point.name()).map_err(|_| refused(function.point.missing()))?;
     let kprobe = |offset, is_return| {
@@ -82,7 +93,7 @@ pub(crate) fn attach(
     };
     let link = link.map_err(|error| match attach_refusal(&function.point, &error) {
         Some(refusal) => refused(refusal),
-        None => Error::Attach(name, error),
+        None => Error::Attach(function.point.to_string(), error),
     })?;
     Ok(AttachedProbe { link })
 }

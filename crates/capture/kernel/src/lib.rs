@@ -87,7 +87,7 @@ pub use program::{
 pub use recorder::{Probes, Recorder, Selection, SettledMoment, TracepointProbe};
 pub use redaction::HashKey;
 pub use request_code::RequestEvents;
-pub use rings::{KernelRings, RingOptions};
+pub use rings::{Contexts, KernelRings, RingOptions};
 pub use span_slots::SpanSlots;
 pub use timer_probe::TimerProbe;
 pub use tracefs::{Argument, EventName, SystemCall, TraceFs, TraceFsError};

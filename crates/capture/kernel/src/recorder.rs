@@ -15,7 +15,7 @@ use crate::function_code;
 use crate::function_point::{FunctionProbe, ProcessScope};
 use crate::function_probe::{self, AttachedProbe};
 use crate::function_type::FunctionType;
-use crate::load::attach;
+use crate::load::{NewProgram, attach_all};
 use crate::probe_cost;
 use crate::process_code::{self, PROCESS_EVENTS, ProcessCode, ProcessPlaces};
 use crate::record_code;
@@ -24,7 +24,7 @@ use crate::redaction::{FieldRedactions, HashKey};
 use crate::redaction_code::RedactionMemory;
 use crate::request_code::{self, CurrentSpan, RequestEvents};
 use crate::ring_code::RingCode;
-use crate::rings::{KernelRings, RingOptions};
+use crate::rings::{Contexts, KernelRings, RingOptions};
 use crate::syscall_code::{self, ExitCode, SyscallPlaces};
 use crate::timer_probe::{self, TimerProbe};
 use crate::tracefs::SystemCall;
@@ -82,6 +82,21 @@ pub struct Selection {
     pub uuid: [u8; 16],
     /// Id of the stream class, for packets.
     pub stream: u32,
+}
+
+impl Selection {
+    /// Returns the contexts in which the programs run.
+    fn contexts(&self) -> Contexts {
+        // System calls and processes are recorded by their threads.
+        let is_of_threads = self.tracepoints.is_empty()
+            && self.functions.is_empty()
+            && self.user.is_empty()
+            && self.timers.is_empty()
+            && self.requests.is_none()
+            && self.disk.is_none()
+            && (self.uring.is_none() || uring_code::completes_in_threads());
+        if is_of_threads { Contexts::Threads } else { Contexts::All }
+    }
 }
 
 /// Probe on a tracepoint of the kernel.
@@ -233,20 +248,26 @@ impl Probes {
             let entry = syscall_code::entry(chosen.code(), Some(slots), begin_times);
             programs.push(("sys_enter", entry));
         }
-        let mut links = Vec::new();
+        let mut new = Vec::new();
         for (name, code) in programs {
-            let type_id = btf.raw_tracepoint(name)?.type_id;
-            links.push(attach(name, code, AttachPoint::RawTracepoint(type_id))?);
+            let place = AttachPoint::RawTracepoint(btf.raw_tracepoint(name)?.type_id);
+            new.push(NewProgram { name: name.to_owned(), code, place });
         }
         for ((scope, record), filter) in records.iter().zip(&record_filters) {
-            let code = record_code::program(
-                rings,
-                chosen.code().for_scope(*scope),
-                record,
-                filter.as_ref(),
-            );
-            links.push(attach(&record.name, code, AttachPoint::Tracepoint(record.number))?);
+            let chosen = chosen.code().for_scope(*scope);
+            let code = record_code::program(rings, chosen, record, filter.as_ref());
+            let place = AttachPoint::Tracepoint(record.number);
+            new.push(NewProgram { name: record.name.clone(), code, place });
         }
+        if let Some(tracepoints) = &selection.uring {
+            let uring = UringCode { rings, chosen: chosen.code(), tracepoints, ids: uring_ids };
+            new.extend(uring.programs().map(|(name, code, number)| NewProgram {
+                name: name.to_owned(),
+                code,
+                place: AttachPoint::Tracepoint(number),
+            }));
+        }
+        let mut links = attach_all(new)?;
         for probe in &selection.user {
             links.extend(user_probe::attach(rings, chosen.code(), probe, types)?);
         }
@@ -258,12 +279,6 @@ impl Probes {
         }
         if let Some(calls) = &selection.disk {
             links.extend(request_code::attach_chosen_disk(calls, rings, chosen, btf, types)?);
-        }
-        if let Some(tracepoints) = &selection.uring {
-            let uring = UringCode { rings, chosen: chosen.code(), tracepoints, ids: uring_ids };
-            for (name, code, number) in uring.programs() {
-                links.push(attach(name, code, AttachPoint::Tracepoint(number))?);
-            }
         }
         let attach_function = |(function, filter): (&FunctionType, &Option<FilterCode>)| {
             function_probe::attach(rings, chosen.code(), function, filter.as_ref())
@@ -320,6 +335,7 @@ impl Recorder {
             subbuffer_size: None,
             uuid,
             stream,
+            contexts: selection.contexts(),
             has_own_ring: false,
         })?;
         let mut event_types = EventTypes::default();

@@ -13,7 +13,7 @@ use crate::btf::Btf;
 use crate::chosen::ChosenProcesses;
 use crate::error::Error;
 use crate::event_type::EventTypes;
-use crate::load::attach as attach_program;
+use crate::load::{NewProgram, attach_all};
 use crate::ring_code::RingCode;
 use crate::span_slots::SpanSlots;
 use crate::tracefs::SystemCall;
@@ -58,7 +58,7 @@ pub(crate) fn attach(
     types: &mut EventTypes,
 ) -> Result<Vec<Link>, Error> {
     let slots = events.slots.code();
-    let mut programs = Vec::new();
+    let mut links = Vec::new();
     if events.waits {
         let code = WaitCode {
             rings,
@@ -69,7 +69,7 @@ pub(crate) fn attach(
             waits: &WaitTable::new()?,
             id: types.add(wait::wait_type(&events.calls))?,
         };
-        programs.extend(code.programs().map(|program| load(program, btf)));
+        links.extend(attach_named(code.programs().into(), btf)?);
     }
     if events.disk {
         let code = DiskCode {
@@ -81,9 +81,9 @@ pub(crate) fn attach(
             records_unattributed: chosen.is_all_except(),
             id: types.add(disk::disk_type())?,
         };
-        programs.extend(code.programs().map(|program| load(program, btf)));
+        links.extend(attach_named(code.programs().into(), btf)?);
     }
-    programs.into_iter().collect()
+    Ok(links)
 }
 
 /// Attaches the programs for requests to disks of the chosen processes. `calls` are the kernel's
@@ -104,11 +104,14 @@ pub(crate) fn attach_chosen_disk(
         records_unattributed: chosen.is_all_except(),
         id: types.add(disk::chosen_disk_type(calls))?,
     };
-    code.programs().into_iter().map(|program| load(program, btf)).collect()
+    attach_named(code.programs().into(), btf)
 }
 
-/// Attaches a program to the raw tracepoint with this name.
-fn load((name, code): (&'static str, Assembler), btf: &Btf) -> Result<Link, Error> {
-    let type_id = btf.raw_tracepoint(name)?.type_id;
-    attach_program(name, code, AttachPoint::RawTracepoint(type_id))
+/// Attaches programs to the raw tracepoints with their names.
+fn attach_named(programs: Vec<(&'static str, Assembler)>, btf: &Btf) -> Result<Vec<Link>, Error> {
+    let new = |(name, code): (&str, Assembler)| {
+        let place = AttachPoint::RawTracepoint(btf.raw_tracepoint(name)?.type_id);
+        Ok(NewProgram { name: name.to_owned(), code, place })
+    };
+    attach_all(programs.into_iter().map(new).collect::<Result<_, Error>>()?)
 }

@@ -3,11 +3,11 @@
 //!
 //! Each processor has a ring. A program acquires its processor's ring by storing to the word
 //! `OWNER`. An interrupt may arrive while the ring is owned, and run another program; that program
-//! acquires one of the [`SHARED_RINGS`] further rings, for which all processors compete. The
-//! programs that acquire a processor's ring cannot be preempted, and an interrupt ends before the
-//! interrupted program continues. So a load and a store suffice to acquire the ring, without a
-//! locked instruction. Programs that can be preempted acquire it by a locked instruction, and keep
-//! it while they are preempted; the processor's other programs use shared rings meanwhile.
+//! acquires one of the further rings, for which all processors compete. The programs that acquire a
+//! processor's ring cannot be preempted, and an interrupt ends before the interrupted program
+//! continues. So a load and a store suffice to acquire the ring, without a locked instruction.
+//! Programs that can be preempted acquire it by a locked instruction, and keep it while they are
+//! preempted; the processor's other programs use shared rings meanwhile.
 //!
 //! An event is written in place: [`RingCode::reserve`] acquires a ring and reserves space for the
 //! largest event of its type, and [`RingCode::publish`] publishes as many bytes as were written.
@@ -19,10 +19,6 @@ use crate::redaction::integer;
 use crate::redaction_code::RedactionCode;
 use blkkin_control::RedactionMethod;
 use blkkin_ring::{Shape, layout, packet};
-
-/// Number of rings that all processors share: one for each kind of interrupt, because interrupts of
-/// different kinds can each own a ring at the same time.
-pub(crate) const SHARED_RINGS: usize = 3;
 
 /// Register with the address of the owned ring's control block.
 pub(crate) const CONTROL: Register = R7;
@@ -60,8 +56,10 @@ pub(crate) enum Room {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RingCode<'s> {
     pub(crate) shape: &'s Shape,
-    /// Number of rings that belong to a processor. The [`SHARED_RINGS`] follow them.
+    /// Number of rings that belong to a processor.
     pub(crate) processors: usize,
+    /// Number of rings that all processors share. They follow those of the processors.
+    pub(crate) shared: usize,
     /// Descriptor of the block map with the rings, which are in discard mode.
     pub(crate) block: i32,
     /// Descriptor of the map by which the reader is woken.
@@ -128,7 +126,7 @@ impl RingCode<'_> {
         code.jump(lost);
 
         code.set(shared);
-        for ring in processors..processors + SHARED_RINGS {
+        for ring in processors..processors + self.shared {
             code.number(R1, ring as u64);
             code.store(Size::Bits64, RING_SLOT, R1);
             code.block(CONTROL, self.block, shape.control_of(ring));

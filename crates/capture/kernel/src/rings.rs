@@ -1,7 +1,7 @@
 //! Memory of the rings and of the other maps that programs of one stream share.
 
 use crate::error::Error;
-use crate::ring_code::{RingCode, SHARED_RINGS};
+use crate::ring_code::RingCode;
 use crate::syscall_code;
 use blkkin_ring::{Cells, Clock, Mode, Shape, Writer};
 use blkkin_sys::bpf::{KernelWaker, Map};
@@ -34,8 +34,31 @@ pub struct RingOptions {
     pub uuid: [u8; 16],
     /// Id of the stream class, for packets.
     pub stream: u32,
+    /// Contexts of the kernel in which the programs run.
+    pub contexts: Contexts,
     /// Set for a further ring, the last one, in which this process itself can record.
     pub has_own_ring: bool,
+}
+
+/// Contexts of the kernel in which programs record. A program that interrupts another one needs a
+/// ring that is not in use: one of the rings that all processors share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contexts {
+    /// Threads only, so that no program interrupts another one.
+    Threads,
+    /// Threads, and all kinds of interrupts: soft interrupts, hardware interrupts, and interrupts
+    /// that cannot be masked. Interrupts of different kinds can each own a ring at the same time.
+    All,
+}
+
+impl Contexts {
+    /// Returns the number of shared rings. A set has at least two rings.
+    fn shared_rings(self, processors: usize) -> usize {
+        match self {
+            Contexts::Threads => usize::from(processors == 1),
+            Contexts::All => 3,
+        }
+    }
 }
 
 /// Rings into which programs in the kernel record events, in memory that a reader can map.
@@ -49,6 +72,8 @@ pub struct KernelRings {
     shape: Shape,
     /// Number of rings that belong to a processor: the first ones.
     processors: usize,
+    /// Number of rings that all processors share: the next ones.
+    shared: usize,
 }
 
 impl KernelRings {
@@ -57,13 +82,14 @@ impl KernelRings {
     pub fn create(options: &RingOptions) -> Result<KernelRings, Error> {
         let map = |name: &'static str| move |error| Error::Map(name, error);
         let processors = possible_processors().map_err(|error| Error::Map("rings", error))?;
-        let rings = processors + SHARED_RINGS + usize::from(options.has_own_ring);
+        let shared = options.contexts.shared_rings(processors);
+        let rings = processors + shared + usize::from(options.has_own_ring);
         let (shape, block) = create(options, rings)?;
         let cells = Cells::new(block.memory().map_err(map("rings"))?);
         cells.prepare(&shape).map_err(|error| Error::Map("rings", io::Error::other(error)))?;
         let waker = KernelWaker::new("blkkin_waker").map_err(map("waker"))?;
         let begin_times = syscall_code::begin_times()?;
-        Ok(KernelRings { block, begin_times, waker, cells, shape, processors })
+        Ok(KernelRings { block, begin_times, waker, cells, shape, processors, shared })
     }
 
     /// Returns a writer for the ring of this process, which wakes the reader by `eventfd`: only
@@ -103,6 +129,7 @@ impl KernelRings {
         RingCode {
             shape: &self.shape,
             processors: self.processors,
+            shared: self.shared,
             block: self.block.as_fd().as_raw_fd(),
             waker: self.waker.map().as_fd().as_raw_fd(),
             redaction: None,

@@ -18,7 +18,7 @@ use crate::record_type::RecordType;
 use crate::redaction::HashKey;
 use crate::redaction_code::RedactionMemory;
 use crate::ring_code::RingCode;
-use crate::rings::{KernelRings, RingOptions};
+use crate::rings::{Contexts, KernelRings, RingOptions};
 use crate::syscall_code::{self, SyscallPlaces};
 use crate::tracefs::SystemCall;
 use blkkin_control::{EventType, Redaction};
@@ -62,8 +62,14 @@ struct Rings {
 impl Rings {
     fn new(uuid: [u8; 16]) -> Result<Rings, Error> {
         let ring_size = Some(128 << 10);
-        let options =
-            RingOptions { ring_size, subbuffer_size: None, uuid, stream: 0, has_own_ring: false };
+        let options = RingOptions {
+            ring_size,
+            subbuffer_size: None,
+            uuid,
+            stream: 0,
+            contexts: Contexts::All,
+            has_own_ring: false,
+        };
         let rings = KernelRings::create(&options)?;
         let reader = |ring| Reader::new(rings.shape(), ring, Clock::Monotonic);
         let readers = (0..rings.shape().rings).map(reader).collect();

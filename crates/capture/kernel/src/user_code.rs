@@ -122,3 +122,111 @@ fn read(code: &mut Assembler, displacement: i64, size: usize) {
     code.call(Helper::ProbeReadUser);
     code.load(Size::Bits64, R1, SCRATCH);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chosen::ChosenProcesses;
+    use crate::load::load;
+    use crate::program::UsdtArgument;
+    use crate::rings::{Contexts, KernelRings, RingOptions};
+    use crate::user_type::usdt_values;
+    use blkkin_sys::bpf::AttachPoint;
+    use blkkin_sys::testing::{Random, skip};
+
+    const REGISTERS: [UserRegister; 17] = [
+        UserRegister::Rax,
+        UserRegister::Rbx,
+        UserRegister::Rcx,
+        UserRegister::Rdx,
+        UserRegister::Rsi,
+        UserRegister::Rdi,
+        UserRegister::Rbp,
+        UserRegister::Rsp,
+        UserRegister::R8,
+        UserRegister::R9,
+        UserRegister::R10,
+        UserRegister::R11,
+        UserRegister::R12,
+        UserRegister::R13,
+        UserRegister::R14,
+        UserRegister::R15,
+        UserRegister::Xmm(3),
+    ];
+
+    /// Returns an argument as a hostile file could describe it.
+    fn argument(random: &mut Random) -> UsdtArgument {
+        let size = random.one_of(&[1, 2, 4, 8]);
+        let displacement = match random.below(3) {
+            0 => random.below(256) as i64 - 128,
+            1 => i64::from(random.next() as i32),
+            _ => random.next().cast_signed(),
+        };
+        let index = random.chance(50).then(|| ScaledIndex {
+            register: random.one_of(&REGISTERS),
+            scale: random.one_of(&[0, 1, 2, 4, 8, 255]),
+        });
+        let location = match random.below(5) {
+            0 => ArgumentLocation::Constant(displacement),
+            1 => ArgumentLocation::Register {
+                register: random.one_of(&REGISTERS),
+                size_in_register: random.one_of(&[1, 2, 4, 8]),
+                shift_bits: random.one_of(&[0, 0, 8]),
+            },
+            2 | 3 => {
+                ArgumentLocation::Memory { base: random.one_of(&REGISTERS), displacement, index }
+            }
+            _ => ArgumentLocation::RipRelative {
+                symbol: "variable".to_owned(),
+                displacement,
+                from_probe: random.chance(80).then_some(displacement),
+            },
+        };
+        let (is_signed, is_float) = (random.chance(50), random.chance(10));
+        UsdtArgument { size, is_signed, is_float, location }
+    }
+
+    #[test]
+    fn the_kernel_accepts_random_arguments_of_usdt_probes() {
+        let test = "the_kernel_accepts_random_arguments_of_usdt_probes";
+        let options = RingOptions {
+            ring_size: Some(128 << 10),
+            subbuffer_size: None,
+            uuid: [0; 16],
+            stream: 0,
+            contexts: Contexts::All,
+            has_own_ring: false,
+        };
+        let created =
+            KernelRings::create(&options).and_then(|rings| Ok((rings, ChosenProcesses::new()?)));
+        let (rings, chosen) = match created {
+            Ok(created) => created,
+            Err(error) => return skip(test, &error.to_string()),
+        };
+        let rings = &rings.code();
+        // Kernels before Linux 6.6 have no programs for many instructions.
+        let empty = UserCode { rings, chosen: None, values: &[] }.program(EventId::Cookie);
+        let has_cookies = load("usdt", empty, AttachPoint::UserInstructions).is_ok();
+        let mut random = Random::new(21);
+        let mut recorded = 0;
+        for round in 0..300 {
+            let count = random.below(33);
+            let arguments: Vec<UsdtArgument> = (0..count).map(|_| argument(&mut random)).collect();
+            let values = &*usdt_values(&arguments);
+            let chosen = random.chance(50).then(|| chosen.code());
+            let code = UserCode { rings, chosen, values };
+            let (id, place) = match has_cookies && random.chance(50) {
+                true => (EventId::Cookie, AttachPoint::UserInstructions),
+                false => (EventId::Constant(7), AttachPoint::UserInstruction),
+            };
+            match load("usdt", code.program(id), place) {
+                Ok(_) => recorded += values.len(),
+                Err(error) if round == 0 && error.is_permission() => {
+                    return skip(test, &error.to_string());
+                }
+                Err(error) => panic!("round {round}: {error}\n{arguments:#?}"),
+            }
+        }
+        assert!(recorded > 300, "{recorded}");
+    }
+}

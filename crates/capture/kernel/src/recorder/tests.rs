@@ -1,13 +1,20 @@
-//! The kernel accepts the programs for random selections of this machine's events with random
-//! filters, or this crate refuses the filter.
+//! The kernel accepts the programs for random selections of this machine's events and functions
+//! with random filters, or this crate refuses the filter or the function.
 
-use super::{Recorder, Selection, TracepointProbe};
+use super::{Filters, Recorder, Selection, TracepointProbe};
 use crate::btf::Btf;
 use crate::call_type::CALL_PREFIX;
 use crate::chosen::ChosenProcesses;
 use crate::error::Error;
+use crate::function_code;
 use crate::function_point::{FunctionPoint, FunctionProbe, ProcessScope};
+use crate::function_probe;
+use crate::function_type::FunctionType;
+use crate::redaction::HashKey;
+use crate::redaction_code::RedactionMemory;
 use crate::request_code::RequestEvents;
+use crate::ring_code::RingCode;
+use crate::rings::{Contexts, KernelRings, RingOptions};
 use crate::span_slots::SpanSlots;
 use crate::testing::RandomFilters;
 use crate::tracefs::{EventName, SystemCall, TraceFs};
@@ -173,6 +180,79 @@ fn the_kernel_accepts_hashes_of_all_calls() {
     };
     selection.filters = machine.calls.iter().map(filter).collect();
     machine.attach(&selection).map(drop).expect("programs with filters");
+}
+
+/// The kernel accepts the programs for random functions of this machine's kernel with random
+/// redactions and filters, or the probe or the filter is refused.
+#[test]
+fn the_kernel_accepts_probes_of_random_functions() {
+    let test = "the_kernel_accepts_probes_of_random_functions";
+    let options = RingOptions {
+        ring_size: Some(128 << 10),
+        subbuffer_size: None,
+        uuid: [0; 16],
+        stream: 0,
+        contexts: Contexts::All,
+        has_own_ring: false,
+    };
+    let read = || Ok::<_, Error>((Machine::read()?, KernelRings::create(&options)?));
+    let (machine, rings) = match read() {
+        Ok(read) => read,
+        Err(error) => return skip(test, &error.to_string()),
+    };
+    let names: Vec<String> = machine.btf.functions().map(str::to_owned).collect();
+    let memory = RedactionMemory::new(rings.shape().rings, HashKey::random().expect("a key"))
+        .expect("memory");
+    let rings = &RingCode { redaction: Some(memory.block()), ..rings.code() };
+    let mut random = Random::new(21);
+    let (mut accepted, mut filtered, mut refused) = (0, 0, 0);
+    for _ in 0..400 {
+        let function = random.one_of(&names);
+        let point = match random.below(4) {
+            0 => FunctionPoint::Entry(function),
+            1 => FunctionPoint::Exit(function),
+            2 => FunctionPoint::Kprobe { function, offset: random.one_of(&[0, 4]) },
+            _ => FunctionPoint::Kretprobe(function),
+        };
+        let scope = random.one_of(&[SCOPE, ProcessScope::All]);
+        let redactions = random.one_of(&[vec![], vec!["*=hash"], vec!["*=length"]]).into_iter();
+        let redactions: Vec<_> = redactions.map(|text| text.parse().expect("one")).collect();
+        let probe = FunctionProbe { point, scope };
+        let function = match FunctionType::new(&probe, &redactions, &machine.btf) {
+            Ok(function) => function,
+            Err(Error::Probe { .. }) => {
+                refused += 1;
+                continue;
+            }
+            Err(error) => panic!("{probe:?}: {error}"),
+        };
+        let text = RandomFilters::new(&function.event_type()).text(&mut random);
+        let parsed = Filter::parse(&text).ok().filter(|_| random.chance(50));
+        let name = function.point.to_string();
+        let by_name = parsed.map(|filter| BTreeMap::from([(name.clone(), filter)]));
+        let by_name = by_name.unwrap_or_default();
+        let mut filters = Filters::new(&by_name, 2).expect("memory");
+        let filter = match filters.take(&name, &function_code::filter_fields(&function)) {
+            Ok(filter) => filter,
+            Err(_) => {
+                refused += 1;
+                continue;
+            }
+        };
+        match function_probe::load(rings, machine.chosen.code(), &function, filter.as_ref()) {
+            Ok(_) => {
+                accepted += 1;
+                filtered += usize::from(filter.is_some());
+            }
+            Err(error) if accepted == 0 && error.is_permission() => {
+                return skip(test, &error.to_string());
+            }
+            // The kernel refuses some functions whatever the program.
+            Err(Error::Probe { .. }) => refused += 1,
+            Err(error) => panic!("{name} with {text}: {error}"),
+        }
+    }
+    assert!(accepted > 100 && filtered > 5, "{accepted}, {filtered}, refused: {refused}");
 }
 
 /// Returns true for events that have no filters.

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::event_type::EventTypes;
 use crate::recorder::Probes;
 use crate::redaction::{FieldRedactions, HashKey};
-use crate::rings::{KernelRings, RingOptions};
+use crate::rings::{Contexts, KernelRings, RingOptions};
 use crate::state::{StateKind, StateRedaction};
 use blkkin_control::rules::Pattern;
 use blkkin_control::{KernelRule, Processes};
@@ -67,6 +67,7 @@ impl Channel {
             subbuffer_size: Some(shape.subbuffer_size),
             uuid,
             stream,
+            contexts: Contexts::All,
             has_own_ring: true,
         })?;
         let of_trace = others.iter().find(|channel| channel.uuid == uuid);
