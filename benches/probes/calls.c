@@ -1,11 +1,14 @@
-/* Makes system calls of one kind in threads, and prints the cost of an operation as one line of JSON:
+/* Makes operations of one kind in threads, and prints the cost of an operation as one line of JSON:
  * `calls CALL COUNT [THREADS]`. COUNT is the number of operations of each thread. CALL is `read` (one
- * byte of /dev/zero), `pwrite` (4 KiB to a file in memory), `lseek`, or `open` (opens and closes
- * /dev/null). The program must be linked statically: then its start makes none of these calls, and the
- * recorded calls can be compared with COUNT. Start at main(). */
+ * byte of /dev/zero), `pwrite` (4 KiB to a file in memory), `lseek`, `open` (opens and closes
+ * /dev/null), `hit` (calls the function bench_hit), `usdt` (reaches the USDT probe bench:hit), or
+ * `switch` (wakes a thread of the same processor, which answers). `calls offsets` prints the offsets of
+ * bench_hit and of the USDT probe in the file. The program must be linked statically: then its start
+ * makes none of the system calls, and the recorded calls can be compared with COUNT. Start at main(). */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,11 +91,102 @@ static long make_open(int file, long index)
 	return opened < 0 ? opened : close(opened);
 }
 
+/* The function of a uprobe. */
+__attribute__((noinline)) long bench_hit(long index)
+{
+	__asm__ volatile("" : "+r"(index));
+	return index;
+}
+
+static long make_hit(int file, long index)
+{
+	(void)file;
+	return bench_hit(index);
+}
+
+/* A USDT probe with one argument, described by a note of the linker's format. */
+static long make_usdt(int file, long index)
+{
+	(void)file;
+	__asm__ volatile("bench_usdt: nop\n"
+			 ".pushsection .note.stapsdt, \"\", \"note\"\n"
+			 ".balign 4\n"
+			 ".4byte 2f - 1f, 4f - 3f, 3\n"
+			 "1: .asciz \"stapsdt\"\n"
+			 "2: .balign 4\n"
+			 "3: .8byte bench_usdt, _.stapsdt.base, 0\n"
+			 ".asciz \"bench\"\n"
+			 ".asciz \"hit\"\n"
+			 ".asciz \"-8@%0\"\n"
+			 "4: .balign 4\n"
+			 ".popsection\n"
+			 ".ifndef _.stapsdt.base\n"
+			 ".pushsection .stapsdt.base, \"aG\", \"progbits\", .stapsdt.base, comdat\n"
+			 ".weak _.stapsdt.base\n"
+			 ".hidden _.stapsdt.base\n"
+			 "_.stapsdt.base: .space 1\n"
+			 ".size _.stapsdt.base, 1\n"
+			 ".popsection\n"
+			 ".endif\n"
+			 :
+			 : "r"(index));
+	return index;
+}
+
+static int questions[2], answers[2];
+
+static void stay_on_processor(int processor)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(processor, &set);
+	sched_setaffinity(0, sizeof(set), &set);
+}
+
+static void *answer(void *processor)
+{
+	char byte;
+
+	stay_on_processor(*(int *)processor);
+	while (read(questions[0], &byte, 1) == 1)
+		if (write(answers[1], &byte, 1) != 1)
+			break;
+	return NULL;
+}
+
+static int open_switch(long thread)
+{
+	static int processor;
+	pthread_t id;
+
+	(void)thread;
+	processor = sched_getcpu();
+	stay_on_processor(processor);
+	if (pipe(questions) || pipe(answers) || pthread_create(&id, NULL, answer, &processor))
+		return -1;
+	return 0;
+}
+
+static long make_switch(int file, long index)
+{
+	char byte = 0;
+
+	(void)file;
+	(void)index;
+	if (write(questions[1], &byte, 1) != 1 || read(answers[0], &byte, 1) != 1)
+		return -1;
+	return 0;
+}
+
 static const struct call calls[] = {
 	{ "read", open_zero, make_read },
 	{ "pwrite", open_in_memory, make_pwrite },
 	{ "lseek", open_zero, make_lseek },
 	{ "open", open_nothing, make_open },
+	{ "hit", open_nothing, make_hit },
+	{ "usdt", open_nothing, make_usdt },
+	{ "switch", open_switch, make_switch },
 };
 
 static double now_ns(void)
@@ -159,11 +253,18 @@ int main(int count, char **arguments)
 	long running = count > 3 ? atol(arguments[3]) : 1;
 	const struct call *call = NULL;
 
+	if (count > 1 && !strcmp(arguments[1], "offsets")) {
+		extern const char __executable_start[], bench_usdt[];
+
+		printf("%td %td\n", (const char *)bench_hit - __executable_start,
+		       bench_usdt - __executable_start);
+		return 0;
+	}
 	for (size_t i = 0; count > 1 && i < sizeof(calls) / sizeof(calls[0]); i++)
 		if (!strcmp(calls[i].name, arguments[1]))
 			call = &calls[i];
 	if (!call || operations < BLOCKS || running < 1 || running > THREADS_MAX) {
-		fprintf(stderr, "usage: calls read|pwrite|lseek|open COUNT [THREADS]\n");
+		fprintf(stderr, "usage: calls read|pwrite|lseek|open|hit|usdt|switch COUNT [THREADS]\n");
 		return 2;
 	}
 	pthread_barrier_init(&barrier, NULL, running);

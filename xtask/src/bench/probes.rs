@@ -1,7 +1,8 @@
-//! `cargo xtask bench probes`: cost of recording system calls with `blkkin io` for the recorded
-//! program, beside bpftrace, perf, ftrace's buffer and strace. The load (`benches/probes/calls.c`)
-//! makes calls of one kind ([`case`]); each recorder ([`recorder::Recorder`]) records them in turn,
-//! round by round. Recorded calls are counted, so that lost events do not pass for cheap ones.
+//! `cargo xtask bench probes`: cost of recording system calls, uprobes and USDT probes for the
+//! recorded program, beside bpftrace, perf, ftrace's buffer, strace, and empty programs at the same
+//! places. The load (`benches/probes/calls.c`) makes calls of one kind ([`case`]); each recorder
+//! ([`recorder::Recorder`]) records them in turn, round by round. Recorded calls are counted, so
+//! that lost events do not pass for cheap ones.
 //!
 //! A further peer needs a [`recorder::Recorder`] in the list in [`recorders`].
 
@@ -10,12 +11,15 @@ mod blkkin;
 mod bpftrace;
 mod candidate;
 mod case;
+mod empty;
 mod first_event;
 mod ftrace;
 mod goals;
 mod load;
 mod perf;
+mod preload;
 mod recorder;
+mod session;
 mod strace;
 mod tracefs;
 
@@ -29,11 +33,14 @@ use blkkin::{Blkkin, Mode};
 use bpftrace::Bpftrace;
 use candidate::Candidate;
 use case::{COUNT, COUNT_QUICK, Case, cases};
+use empty::Empty;
 use ftrace::Ftrace;
 use load::Load;
 use perf::{PerfRecord, PerfTrace};
+use preload::Preload;
 use recorder::{Bare, Recorder, Workspace};
 use serde_json::json;
+use session::Session;
 use std::fs;
 use std::path::Path;
 use strace::Strace;
@@ -49,7 +56,7 @@ pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> 
     let rounds = options.rounds.unwrap_or(if options.quick { ROUNDS_QUICK } else { ROUNDS });
     let program = match &options.blkkin {
         Some(program) => program.to_string_lossy().into_owned(),
-        None => super::blkkin::build()?,
+        None => super::blkkin::build_with(&["blkkin-preload"])?,
     };
     let folder = target_dir().join("bench/probes");
     fs::create_dir_all(&folder).map_err(at(&folder))?;
@@ -95,6 +102,12 @@ fn recorders(report: &Report, program: &str, folder: &Path) -> Vec<Box<dyn Recor
     for mode in [Mode::NotChosen, Mode::Recorded, Mode::Shown] {
         recorders.push(Box::new(Blkkin { program: program.to_owned(), mode }));
     }
+    match Path::new(program).with_file_name(preload::LIBRARY).is_file() {
+        true => recorders.push(Box::new(Preload { program: program.to_owned() })),
+        false => report.say(format!("--preload is skipped: no {} by it", preload::LIBRARY)),
+    }
+    recorders.push(Box::new(Session { program: program.to_owned() }));
+    recorders.push(Box::new(Empty));
     let has = |program: &str, package: &str| {
         let is_present = in_path(program);
         if !is_present {
@@ -127,7 +140,7 @@ fn measure(
     candidate: &mut Candidate,
     numbered: &Numbered<'_>,
 ) -> Result<(), String> {
-    if candidate.has_failed {
+    if candidate.has_failed || !candidate.recorder.records(numbered.case.call) {
         return Ok(());
     }
     let output = Output::in_memory("probes")?;

@@ -2,7 +2,7 @@
 //! counts. Start at [`Bpftrace`].
 
 use super::background::{Background, count_lines};
-use super::case::{Call, Case, SystemCall};
+use super::case::{Call, Case, Subject, SystemCall};
 use super::load::NAME;
 use super::recorder::{Recorder, Run, Workspace};
 use super::tracefs;
@@ -30,12 +30,26 @@ impl Recorder for Bpftrace {
         if self.is_printing { PRINTING } else { COUNTING }
     }
 
+    fn records(&self, call: &Call) -> bool {
+        match call.subject {
+            Subject::SystemCalls => true,
+            Subject::Function | Subject::Usdt => !self.is_printing,
+            Subject::Waits => false,
+        }
+    }
+
     fn measure(&self, workspace: &Workspace<'_>, case: &Case) -> Result<Run, String> {
         let ready = workspace.folder.join("bpftrace.ready");
         let (script, output) =
             (workspace.folder.join("script.bt"), workspace.folder.join("bpftrace.out"));
         let _ = fs::remove_file(&ready);
-        let body = if self.is_printing { printing(case.call) } else { counting(case.call) };
+        let program = workspace.load.program();
+        let body = match case.call.subject {
+            Subject::SystemCalls if self.is_printing => printing(case.call),
+            Subject::Function => count_by(&format!("uprobe:{}:bench_hit", program.display())),
+            Subject::Usdt => count_by(&format!("usdt:{}:bench:hit", program.display())),
+            Subject::SystemCalls | Subject::Waits => counting(case.call),
+        };
         fs::write(&script, begin(&ready) + &body).map_err(at(&script))?;
         // `system` in the script is unsafe for bpftrace. Fully buffered output is the fastest.
         let mut command = command(&["--unsafe", "-B", "full"]);
@@ -114,7 +128,12 @@ fn printing_one(call: &SystemCall) -> String {
 fn counting(call: &Call) -> String {
     let probe = |call: &SystemCall| format!("tracepoint:syscalls:sys_enter_{}", call.name);
     let probes: Vec<String> = call.system_calls.iter().map(probe).collect();
-    format!("{} {{ @count[comm] = count(); }}\n", probes.join(", "))
+    count_by(&probes.join(", "))
+}
+
+/// Returns the script that counts events of probes by program.
+fn count_by(probes: &str) -> String {
+    format!("{probes} {{ @count[comm] = count(); }}\n")
 }
 
 /// Returns the load's count in the output of [`counting`].

@@ -15,8 +15,21 @@ pub(super) struct Call {
     pub(super) name: &'static str,
     /// Description for the table.
     pub(super) title: &'static str,
-    /// System calls of one operation, each made once.
+    pub(super) subject: Subject,
+    /// System calls of one operation that are recorded, each made once.
     pub(super) system_calls: &'static [SystemCall],
+}
+
+/// What recorders record of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Subject {
+    SystemCalls,
+    /// Call of a function, recorded by a uprobe.
+    Function,
+    /// USDT probe.
+    Usdt,
+    /// Waits of threads for a request; the load has none, so nothing is recorded.
+    Waits,
 }
 
 /// A system call with the arguments that peers record, named as in the kernel's event format.
@@ -31,29 +44,56 @@ pub(super) struct SystemCall {
 pub(super) const READ: Call = Call {
     name: "read",
     title: "read, 1 byte",
+    subject: Subject::SystemCalls,
     system_calls: &[SystemCall { name: "read", numbers: &["fd", "count"], text: None }],
 };
 
 const PWRITE: Call = Call {
     name: "pwrite",
     title: "pwrite, 4 KiB in memory",
+    subject: Subject::SystemCalls,
     system_calls: &[SystemCall { name: "pwrite64", numbers: &["fd", "count", "pos"], text: None }],
 };
 
 const LSEEK: Call = Call {
     name: "lseek",
     title: "lseek",
+    subject: Subject::SystemCalls,
     system_calls: &[SystemCall { name: "lseek", numbers: &["fd", "offset", "whence"], text: None }],
 };
 
 const OPEN: Call = Call {
     name: "open",
     title: "open and close",
+    subject: Subject::SystemCalls,
     system_calls: &[
         SystemCall { name: "openat", numbers: &["dfd", "flags", "mode"], text: Some("filename") },
         SystemCall { name: "close", numbers: &["fd"], text: None },
     ],
 };
+
+pub(super) const HIT: Call = Call {
+    name: "hit",
+    title: "function with a uprobe",
+    subject: Subject::Function,
+    system_calls: &[],
+};
+
+pub(super) const USDT: Call =
+    Call { name: "usdt", title: "USDT probe", subject: Subject::Usdt, system_calls: &[] };
+
+pub(super) const SWITCH: Call = Call {
+    name: "switch",
+    title: "wake-up and answer, 4 events of the scheduler",
+    subject: Subject::Waits,
+    system_calls: &[],
+};
+
+/// Events of the scheduler of one [`SWITCH`]: two threads are woken, and run.
+pub(super) const SWITCH_EVENTS: f64 = 4.0;
+
+/// Operations of system calls for one of the others, which take microseconds.
+const SLOW: u64 = 5;
 
 /// One kind of call in a number of threads.
 #[derive(Clone, Debug)]
@@ -67,13 +107,21 @@ pub(super) struct Case {
 /// Returns all cases, with `count` operations of each thread.
 pub(super) fn cases(count: u64) -> Vec<Case> {
     let case = |call, threads| Case { call, threads, count };
-    vec![case(&READ, 1), case(&READ, 2), case(&PWRITE, 1), case(&LSEEK, 1), case(&OPEN, 1)]
+    let mut cases =
+        vec![case(&READ, 1), case(&READ, 2), case(&PWRITE, 1), case(&LSEEK, 1), case(&OPEN, 1)];
+    cases.extend([&HIT, &USDT, &SWITCH].map(|call| case(call, 1).fraction(SLOW)));
+    cases
 }
 
 impl Case {
-    /// Returns the number of recordable system calls in one measurement.
+    /// Returns the number of recordable system calls, or other events, in one measurement.
     pub(super) fn attempted(&self) -> u64 {
-        self.count * self.threads * self.call.system_calls.len() as u64
+        let events = match self.call.subject {
+            Subject::SystemCalls => self.call.system_calls.len() as u64,
+            Subject::Function | Subject::Usdt => 1,
+            Subject::Waits => 0,
+        };
+        self.count * self.threads * events
     }
 
     /// Returns the case with a fraction of its operations, for slow recorders.

@@ -3,8 +3,11 @@
 use super::blkkin::{NOT_CHOSEN, RECORDED};
 use super::bpftrace;
 use super::candidate::Candidate;
-use super::case::{Case, READ};
+use super::case::{Call, Case, HIT, READ, SWITCH, SWITCH_EVENTS, USDT};
+use super::empty::EMPTY;
+use super::preload::PRELOAD;
 use super::recorder::BARE;
+use super::session::SESSION;
 use crate::bench::goal::{Goal, Rival};
 use crate::bench::report::Report;
 
@@ -12,8 +15,16 @@ use crate::bench::report::Report;
 /// call of all. Absolute ones depend on the machine, and have a limit of twice the wanted figure.
 pub(super) fn report(report: &mut Report, cases: &[Case], candidates: &[Candidate]) {
     let find = |name: &'static str| candidates.iter().find(|one| one.recorder.name() == name);
-    let read = cases.iter().position(|case| case.call.name == READ.name && case.threads == 1);
-    let added = |name: &'static str| find(name)?.added_ns(find(BARE)?, read?);
+    let added_to = |call: &Call, name: &'static str| {
+        let is_case = |case: &Case| case.call.name == call.name && case.threads == 1;
+        find(name)?.added_ns(find(BARE)?, cases.iter().position(is_case)?)
+    };
+    let added = |name: &'static str| added_to(&READ, name);
+    let beside_empty = |call: &Call, events: f64| Rival {
+        name: EMPTY,
+        measured: added_to(call, EMPTY).map(|ns| ns / events),
+        times_min: None,
+    };
     let at_most = |wanted: f64, what: &str| Goal::at_most(wanted, " ns", what).limit(2.0 * wanted);
 
     let recorded = added(RECORDED);
@@ -23,7 +34,21 @@ pub(super) fn report(report: &mut Report, cases: &[Case], candidates: &[Candidat
         let goal = Goal::times(3.0, "recording adds to a read, compared", rival);
         report.goal(goal.measured(recorded));
     }
-    report.goal(at_most(35.0, "attached probes add to a read").measured(added(NOT_CHOSEN)));
+    let attached = at_most(35.0, "attached probes add to a read").measured(added(NOT_CHOSEN));
+    report.goal(attached.rival(beside_empty(&READ, 1.0)));
+    if find(PRELOAD).is_some() {
+        report.goal(at_most(30.0, "--preload adds to a read").measured(added(PRELOAD)));
+    }
+    for (call, what) in
+        [(&HIT, "a uprobe, of an empty one"), (&USDT, "a USDT probe, of an empty one")]
+    {
+        let share =
+            added_to(call, SESSION).zip(added_to(call, EMPTY)).map(|(own, empty)| own / empty);
+        report.goal(Goal::at_most(1.1, " ×", what).measured(share));
+    }
+    let waits = added_to(&SWITCH, SESSION).map(|ns| ns / SWITCH_EVENTS);
+    let waits = at_most(40.0, "an event of the scheduler without a request").measured(waits);
+    report.goal(waits.rival(beside_empty(&SWITCH, SWITCH_EVENTS)));
 
     let Some(recorder) = find(RECORDED) else { return };
     let percent = |case| recorder.delivery(case).map(|delivery| delivery.percent());

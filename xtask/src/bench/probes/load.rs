@@ -3,6 +3,7 @@
 
 use super::case::Case;
 use crate::bench::c;
+use crate::tools::at;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -13,6 +14,17 @@ pub(super) const NAME: &str = "bench-calls";
 /// The compiled load program.
 pub(super) struct Load {
     program: PathBuf,
+    /// The same with the C library as a shared one, which a preloaded library can replace.
+    shared: PathBuf,
+}
+
+/// Offsets of the load's instructions in its file.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Offsets {
+    /// Start of the function `bench_hit`.
+    pub(super) function: u64,
+    /// The USDT probe.
+    pub(super) usdt: u64,
 }
 
 /// Cost of an operation, in nanoseconds.
@@ -29,10 +41,29 @@ impl Load {
     pub(super) fn compile(folder: &Path) -> Result<Load, String> {
         let program = folder.join(NAME);
         // A dynamically linked program opens and reads its libraries.
-        let libraries = &["-static", "-lpthread"];
         let files = &["probes/calls.c"];
-        c::compile(&program, &c::Source { folders: &[], files, libraries })?;
-        Ok(Load { program })
+        let source = |libraries| c::Source { folders: &[], files, libraries };
+        c::compile(&program, &source(&["-static", "-lpthread"]))?;
+        let shared = folder.join("bench-calls-shared");
+        c::compile(&shared, &source(&["-lpthread"]))?;
+        Ok(Load { program, shared })
+    }
+
+    /// Returns the path of the program.
+    pub(super) fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// Asks the program for the offsets of its instructions.
+    pub(super) fn offsets(&self) -> Result<Offsets, String> {
+        let output = Command::new(&self.program).arg("offsets").output();
+        let output = output.map_err(at(&self.program))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let mut offsets = text.split_whitespace().map_while(|word| word.parse().ok());
+        match (offsets.next(), offsets.next()) {
+            (Some(function), Some(usdt)) => Ok(Offsets { function, usdt }),
+            _ => Err(format!("the load printed `{}` for its offsets", text.trim())),
+        }
     }
 
     /// Runs the load.
@@ -47,13 +78,23 @@ impl Load {
         parent: Option<Command>,
         case: &Case,
     ) -> Result<(Cost, String), String> {
-        let mut command = match parent {
+        let command = match parent {
             Some(mut parent) => {
                 parent.arg(&self.program);
                 parent
             }
             None => Command::new(&self.program),
         };
+        Load::run_command(command, case)
+    }
+
+    /// Runs the load with the shared C library below a command.
+    pub(super) fn run_shared(&self, mut parent: Command, case: &Case) -> Result<Cost, String> {
+        parent.arg(&self.shared);
+        Ok(Load::run_command(parent, case)?.0)
+    }
+
+    fn run_command(mut command: Command, case: &Case) -> Result<(Cost, String), String> {
         command.args([case.call.name, &case.count.to_string(), &case.threads.to_string()]);
         let name = command.get_program().to_string_lossy().into_owned();
         let output = command

@@ -1,7 +1,7 @@
 //! The interface of recorders under measurement, [`Recorder`], and the results of a run, [`Run`].
 
 use super::background::Usage;
-use super::case::Case;
+use super::case::{Call, Case, Subject};
 use super::load::{Cost, Load};
 use std::path::PathBuf;
 
@@ -13,6 +13,11 @@ pub(super) trait Recorder {
     /// Divisor of the number of operations, for slow recorders.
     fn divisor(&self) -> u64 {
         1
+    }
+
+    /// Returns true if the recorder can record this operation.
+    fn records(&self, call: &Call) -> bool {
+        call.subject == Subject::SystemCalls
     }
 
     /// Returns true for programs of other projects. Their failures end only their own measurement.
@@ -57,6 +62,10 @@ pub(super) struct Bare;
 impl Recorder for Bare {
     fn name(&self) -> &'static str {
         BARE
+    }
+
+    fn records(&self, _call: &Call) -> bool {
+        true
     }
 
     fn is_peer(&self) -> bool {
