@@ -20,7 +20,7 @@ pub(super) struct Call {
     pub(super) system_calls: &'static [SystemCall],
 }
 
-/// What recorders record of an operation.
+/// Events of an operation that recorders record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Subject {
     SystemCalls,
