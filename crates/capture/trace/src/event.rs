@@ -120,6 +120,16 @@ impl EventType {
         wanted_by: u64,
         mut encoder: Encoder<'_>,
     ) {
+        if wanted_by.is_power_of_two() && wanted_by >> CONDITIONAL_SHIFT != 0 {
+            let channel = (wanted_by >> CONDITIONAL_SHIFT).trailing_zeros() as usize;
+            let is_done = rcu::with_rules(|table| {
+                let rules = table.rules_of(channel);
+                rules.is_none_or(|rules| self.record_in_context(encode, channel, rules))
+            });
+            if is_done != Some(false) {
+                return;
+            }
+        }
         encode(&mut encoder);
         if !encoder.lacks_field() {
             record_unchanged(&mut encoder.event(), wanted_by as u32);
@@ -147,6 +157,29 @@ impl EventType {
                 }
             }
         });
+    }
+
+    /// Records an event into a channel that records all fields and has contexts, which are encoded
+    /// once. Returns false, and records nothing, if the channel has filters.
+    #[inline(never)]
+    fn record_in_context(
+        &self,
+        encode: &dyn Fn(&mut Encoder<'_>),
+        channel: usize,
+        rules: &ChannelRules,
+    ) -> bool {
+        if !rules.match_all_fields() {
+            return false;
+        }
+        let mut room = Room::<WITH_CONTEXTS_SIZE>::of_size();
+        let mut encoder = Encoder::new(&mut room, self.header_id());
+        rules.encode_contexts(&mut encoder);
+        encode(&mut encoder);
+        match encoder.lacks_field() {
+            true => self.record_long(encode, channel, Some(rules)),
+            false => _ = channels::slot(channel).record(&mut encoder.event()),
+        }
+        true
     }
 
     /// Records a small event with a channel's contexts before the event's fields. Returns false,

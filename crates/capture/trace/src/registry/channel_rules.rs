@@ -17,6 +17,9 @@ pub(crate) struct ChannelRules {
     pub(super) rules: Rules,
     /// Filter of each rule, by the rule's index in `rules`.
     filters: Vec<RuleFilter>,
+    /// Set if a rule has a filter. Otherwise the name and the severity of an event suffice, by
+    /// which its type was decided.
+    has_filters: bool,
     /// Sources of the contexts that precede the fields of each event, in order.
     pub(crate) sources: Vec<ContextSource>,
 }
@@ -43,11 +46,21 @@ impl ChannelRules {
             },
         };
         let filters = rules.iter().map(condition).collect();
-        ChannelRules { rules: Rules::new(rules), filters, sources }
+        let has_filters = rules.iter().any(|rule| rule.filter.is_some());
+        ChannelRules { rules: Rules::new(rules), filters, has_filters, sources }
     }
 
-    /// Returns true if a rule matches an event with these fields.
+    /// Returns true if events of a type that the channel wants are recorded whatever their fields.
+    pub(crate) fn match_all_fields(&self) -> bool {
+        !self.has_filters
+    }
+
+    /// Returns true if a rule matches an event with these fields. The channel wants the event's
+    /// type.
     pub(crate) fn match_event(&self, event: &EventType, fields: &[u8]) -> bool {
+        if self.match_all_fields() {
+            return true;
+        }
         let mut rules = self.rules.in_force(event.name(), event.level());
         rules.any(|place| match self.filters.get(place) {
             Some(RuleFilter::Always) => true,
@@ -61,7 +74,6 @@ impl ChannelRules {
 
     /// Appends the channel's contexts to an event.
     pub(crate) fn encode_contexts(&self, encoder: &mut Encoder<'_>) {
-        let mut text = app_context::ContextText::default();
         for source in &self.sources {
             match source {
                 ContextSource::Pid => encoder.put(event_context::pid().to_le_bytes()),
@@ -74,6 +86,7 @@ impl ChannelRules {
                 ContextSource::Fixed32(number) => encoder.put(number.to_le_bytes()),
                 ContextSource::Fixed64(number) => encoder.put(number.to_le_bytes()),
                 ContextSource::Supplied(place) => {
+                    let mut text = app_context::ContextText::default();
                     app_context::read(place.unwrap_or(usize::MAX), &mut text);
                     encoder.put_string(text.as_str());
                 }
