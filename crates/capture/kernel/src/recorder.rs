@@ -62,7 +62,8 @@ pub struct Selection {
     /// Timers.
     pub timers: Vec<TimerProbe>,
     /// Filters by the names of event types, such as `syscall:openat`. Events that do not pass are
-    /// neither recorded nor counted as lost. Events of programs and timers have no filters.
+    /// neither recorded nor counted as lost. Probes of programs have
+    /// [their own](UserProbe::set_filter), and events of timers have none.
     pub filters: BTreeMap<String, Filter>,
     /// Redactions of fields, for the event types whose names they match.
     pub redactions: Vec<Redaction>,
@@ -181,7 +182,7 @@ impl Probes {
         let redaction_memory = redaction_memory(selection, rings)?;
         let redaction = redaction_memory.as_ref().map(RedactionMemory::block);
         let rings = &RingCode { redaction, ..rings.code() };
-        let mut filters = Filters::new(&selection.filters, processors)?;
+        let mut filters = Filters::new(selection, processors)?;
         let places = SyscallPlaces::of(btf)?;
         let mut filters_of = |calls: &[CallType]| -> Result<Vec<Option<FilterCode>>, Error> {
             let filter = |call: &CallType| {
@@ -268,8 +269,9 @@ impl Probes {
             }));
         }
         let mut links = attach_all(new)?;
+        let scratch = filters.scratch.as_ref().map(FilterScratch::code);
         for probe in &selection.user {
-            links.extend(user_probe::attach(rings, chosen.code(), probe, types)?);
+            links.extend(user_probe::attach(rings, chosen.code(), probe, scratch, types)?);
         }
         for probe in &selection.timers {
             links.extend(timer_probe::attach(rings, chosen.code(), probe, redactions, types)?);
@@ -477,12 +479,12 @@ struct Filters<'s> {
 }
 
 impl<'s> Filters<'s> {
-    fn new(filters: &'s BTreeMap<String, Filter>, processors: usize) -> Result<Filters<'s>, Error> {
-        let scratch = (!filters.is_empty()).then(|| FilterScratch::new(processors)).transpose()?;
-        Ok(Filters {
-            rest: filters.iter().map(|(name, filter)| (&**name, filter)).collect(),
-            scratch,
-        })
+    fn new(selection: &'s Selection, processors: usize) -> Result<Filters<'s>, Error> {
+        let Selection { filters, user, .. } = selection;
+        let needs_scratch = !filters.is_empty() || user.iter().any(UserProbe::has_filter);
+        let scratch = needs_scratch.then(|| FilterScratch::new(processors)).transpose()?;
+        let rest = filters.iter().map(|(name, filter)| (&**name, filter)).collect();
+        Ok(Filters { rest, scratch })
     }
 
     /// Compiles the filter of an event type; returns `None` if it has none.

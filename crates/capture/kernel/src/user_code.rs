@@ -5,6 +5,7 @@ use crate::assembler::Register::{R0, R1, R2, R3, R6, R10};
 use crate::assembler::{Address, Alu, Assembler, Helper, Register, Size};
 use crate::chosen::ChosenCode;
 use crate::event_code::{EventCode, EventSize};
+use crate::filter_code::{FieldForm, FieldLoader, FieldTable, FilterCode};
 use crate::frame::{EVENT_ID, PROCESS, SCRATCH};
 use crate::program::{ArgumentLocation, Register as UserRegister, ScaledIndex};
 use crate::ring_code::{Preemption, RingCode};
@@ -29,9 +30,11 @@ pub(crate) struct UserCode<'c> {
     /// Choice of processes; `None` to record all.
     pub(crate) chosen: Option<ChosenCode>,
     pub(crate) values: &'c [UserValue],
+    /// Filter of the events and their name; `None` to record all.
+    pub(crate) filter: Option<(&'c FilterCode, &'c str)>,
 }
 
-impl UserCode<'_> {
+impl<'c> UserCode<'c> {
     /// Returns the program. In it, `R6` holds the saved registers.
     pub(crate) fn program(&self, id: EventId) -> Assembler {
         // Breakpoints interrupt a program's own code, which the kernel may preempt.
@@ -39,6 +42,10 @@ impl UserCode<'_> {
         let (code, end) = (&mut program.code, program.end);
         code.copy(R6, R1);
         ChosenCode::within(self.chosen, code, PROCESS, end);
+        if let Some((filter, event)) = self.filter {
+            program.filter(filter, filter_fields(event, self.values));
+        }
+        let code = &mut program.code;
         let constant = match id {
             EventId::Constant(id) => id,
             EventId::Cookie => {
@@ -62,6 +69,15 @@ impl UserCode<'_> {
         });
         program.finish()
     }
+}
+
+/// Returns the values of the event with this name for filters.
+pub(crate) fn filter_fields<'v>(event: &str, values: &'v [UserValue]) -> FieldTable<'v> {
+    let fields = values.iter().map(|value| {
+        let form = value.integer().map_or(FieldForm::Float, FieldForm::Integer);
+        (&*value.name, FieldLoader::new(form, move |code| load(code, value)))
+    });
+    FieldTable { event: event.to_owned(), slots: Vec::new(), fields: fields.collect() }
 }
 
 /// Loads a value into `R1`; only its low bytes have a meaning. `R0` to `R5` are lost.
@@ -127,10 +143,14 @@ fn read(code: &mut Assembler, displacement: i64, size: usize) {
 mod tests {
     use super::*;
     use crate::chosen::ChosenProcesses;
+    use crate::error::Error;
+    use crate::filter_code::FilterScratch;
     use crate::load::load;
     use crate::program::UsdtArgument;
     use crate::rings::{Contexts, KernelRings, RingOptions};
-    use crate::user_type::usdt_values;
+    use crate::testing::RandomFilters;
+    use crate::user_type::{usdt_values, user_event_type};
+    use blkkin_filter::Filter;
     use blkkin_sys::bpf::AttachPoint;
     use blkkin_sys::testing::{Random, skip};
 
@@ -186,6 +206,33 @@ mod tests {
         UsdtArgument { size, is_signed, is_float, location }
     }
 
+    /// A filter that uses a floating-point number is refused, with the number's name.
+    #[test]
+    fn floating_point_numbers_are_not_filtered() {
+        let location =
+            ArgumentLocation::Memory { base: UserRegister::Rax, displacement: 0, index: None };
+        let argument = |is_float| UsdtArgument {
+            size: 8,
+            is_signed: false,
+            is_float,
+            location: location.clone(),
+        };
+        let values = usdt_values(&[argument(true), argument(false)]);
+        let scratch = match FilterScratch::new(1) {
+            Ok(scratch) => scratch,
+            Err(error) => {
+                return skip("floating_point_numbers_are_not_filtered", &error.to_string());
+            }
+        };
+        let compile = |text| {
+            let filter = Filter::parse(text).expect("a filter");
+            FilterCode::new(&filter, &filter_fields("usdt", &values), scratch.code()).map(drop)
+        };
+        let refused = compile("arg0 > 1.5").expect_err("refused").to_string();
+        assert!(refused.contains("floating-point"), "{refused}");
+        assert!(compile("arg1 > 1").is_ok());
+    }
+
     #[test]
     fn the_kernel_accepts_random_arguments_of_usdt_probes() {
         let test = "the_kernel_accepts_random_arguments_of_usdt_probes";
@@ -197,24 +244,41 @@ mod tests {
             contexts: Contexts::All,
             has_own_ring: false,
         };
-        let created =
-            KernelRings::create(&options).and_then(|rings| Ok((rings, ChosenProcesses::new()?)));
-        let (rings, chosen) = match created {
+        let create = || -> Result<_, Error> {
+            let rings = KernelRings::create(&options)?;
+            let scratch = FilterScratch::new(rings.processors())?;
+            Ok((rings, ChosenProcesses::new()?, scratch))
+        };
+        let (rings, chosen, scratch) = match create() {
             Ok(created) => created,
             Err(error) => return skip(test, &error.to_string()),
         };
         let rings = &rings.code();
         // Kernels before Linux 6.6 have no programs for many instructions.
-        let empty = UserCode { rings, chosen: None, values: &[] }.program(EventId::Cookie);
+        let empty =
+            UserCode { rings, chosen: None, values: &[], filter: None }.program(EventId::Cookie);
         let has_cookies = load("usdt", empty, AttachPoint::UserInstructions).is_ok();
         let mut random = Random::new(21);
-        let mut recorded = 0;
+        let (mut recorded, mut filtered) = (0, 0);
         for round in 0..300 {
             let count = random.below(33);
             let arguments: Vec<UsdtArgument> = (0..count).map(|_| argument(&mut random)).collect();
             let values = &*usdt_values(&arguments);
             let chosen = random.chance(50).then(|| chosen.code());
-            let code = UserCode { rings, chosen, values };
+            let event_type = user_event_type("usdt", values);
+            let text = RandomFilters::new(&event_type).text(&mut random);
+            let filter = Filter::parse(&text).ok();
+            // Filters that are refused have tests of their own.
+            let code =
+                |filter| FilterCode::new(filter, &filter_fields("usdt", values), scratch.code());
+            let filter = filter.as_ref().and_then(|filter| code(filter).ok());
+            filtered += usize::from(filter.is_some());
+            let code = UserCode {
+                rings,
+                chosen,
+                values,
+                filter: filter.as_ref().map(|one| (one, "usdt")),
+            };
             let (id, place) = match has_cookies && random.chance(50) {
                 true => (EventId::Cookie, AttachPoint::UserInstructions),
                 false => (EventId::Constant(7), AttachPoint::UserInstruction),
@@ -224,9 +288,9 @@ mod tests {
                 Err(error) if round == 0 && error.is_permission() => {
                     return skip(test, &error.to_string());
                 }
-                Err(error) => panic!("round {round}: {error}\n{arguments:#?}"),
+                Err(error) => panic!("round {round}: {text}: {error}\n{arguments:#?}"),
             }
         }
-        assert!(recorded > 300, "{recorded}");
+        assert!(recorded > 300 && filtered > 30, "{recorded}, {filtered}");
     }
 }

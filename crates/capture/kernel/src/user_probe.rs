@@ -4,15 +4,17 @@
 use crate::chosen::ChosenCode;
 use crate::error::Error;
 use crate::event_type::EventTypes;
+use crate::filter_code::{FilterCode, ScratchCode};
 use crate::function_point::ProcessScope;
 use crate::load::load;
 use crate::probe::{Probe, UserPlace};
 use crate::program::{Symbol, UserProgram, matches_pattern, resolve};
 use crate::ring_code::RingCode;
-use crate::user_code::{EventId, UserCode};
+use crate::user_code::{EventId, UserCode, filter_fields};
 use crate::user_refusal::{INSTRUCTIONS_MAX, UserRefusal};
 use crate::user_type::{UserValue, entry_values, return_values, usdt_values, user_event_type};
 use blkkin_control::EventType;
+use blkkin_filter::{Filter, PseudoField};
 use blkkin_sys::bpf::{AttachPoint, Link, UserInstruction};
 use std::ffi::CString;
 use std::io;
@@ -31,6 +33,8 @@ pub struct UserProbe {
     groups: Vec<Group>,
     /// Set if each instruction is attached on its own.
     is_single: bool,
+    /// Filter of all events; `None` to record all.
+    filter: Option<Filter>,
 }
 
 /// Instructions at which the same values are recorded.
@@ -38,6 +42,28 @@ pub struct UserProbe {
 struct Group {
     values: Vec<UserValue>,
     targets: Vec<Target>,
+}
+
+impl Group {
+    /// Returns the name of the first event.
+    fn event(&self) -> &str {
+        self.targets.first().map_or("", |target| &target.event)
+    }
+
+    /// Returns a group for each name of the events.
+    fn by_event(&self) -> Vec<Group> {
+        let mut groups: Vec<Group> = Vec::new();
+        for target in &self.targets {
+            match groups.iter_mut().find(|group| group.event() == target.event) {
+                Some(group) => group.targets.push(target.clone()),
+                None => {
+                    let targets = vec![target.clone()];
+                    groups.push(Group { values: self.values.clone(), targets });
+                }
+            }
+        }
+        groups
+    }
 }
 
 /// Instruction at which an event is recorded.
@@ -68,7 +94,34 @@ impl UserProbe {
             .map_err(|_| refused(UserRefusal::Nothing("file")))?;
         let is_return = matches!(probe, Probe::UserReturn { .. });
         let text = probe.to_string();
-        Ok(UserProbe { text, path, scope, is_return, groups, is_single: false })
+        Ok(UserProbe { text, path, scope, is_return, groups, is_single: false, filter: None })
+    }
+
+    /// Records only the events that pass a filter. It can use the values, which are integers, and
+    /// what all events have.
+    pub fn set_filter(&mut self, filter: Filter) {
+        // A program knows the name of its events only if they have the same.
+        if filter.operands().iter().any(|one| one.pseudo() == Some(PseudoField::Name)) {
+            self.groups = self.groups.iter().flat_map(Group::by_event).collect();
+        }
+        self.filter = Some(filter);
+    }
+
+    /// Returns true if the probe has a filter.
+    pub(crate) fn has_filter(&self) -> bool {
+        self.filter.is_some()
+    }
+
+    /// Returns the code of the filter for a group; `None` if the probe has no filter.
+    fn filter_code(
+        &self,
+        group: &Group,
+        scratch: Option<ScratchCode>,
+    ) -> Result<Option<FilterCode>, Error> {
+        let Some((filter, scratch)) = self.filter.as_ref().zip(scratch) else { return Ok(None) };
+        let code = FilterCode::new(filter, &filter_fields(group.event(), &group.values), scratch);
+        let refused = |error| Error::Filter { event: self.text.clone(), error: Box::new(error) };
+        code.map(Some).map_err(refused)
     }
 
     /// Attaches each instruction on its own, as kernels before Linux 6.6 need it. This takes a
@@ -178,11 +231,13 @@ fn check_count(count: usize, subject: &'static str) -> Result<(), UserRefusal> {
     }
 }
 
-/// Loads and attaches the programs of a probe, and adds the types of its events to `types`.
+/// Loads and attaches the programs of a probe, and adds the types of its events to `types`. A filter
+/// needs `scratch`.
 pub(crate) fn attach(
     rings: &RingCode<'_>,
     chosen: ChosenCode,
     probe: &UserProbe,
+    scratch: Option<ScratchCode>,
     types: &mut EventTypes,
 ) -> Result<Vec<Link>, Error> {
     let mut links = Vec::new();
@@ -194,7 +249,9 @@ pub(crate) fn attach(
         let instructions: Vec<UserInstruction> =
             group.targets.iter().map(instruction).collect::<Result<_, Error>>()?;
         let chosen = chosen.for_scope(probe.scope);
-        let code = UserCode { rings, chosen, values: &group.values };
+        let filter = probe.filter_code(group, scratch)?;
+        let filter = filter.as_ref().map(|filter| (filter, group.event()));
+        let code = UserCode { rings, chosen, values: &group.values, filter };
         let together = (!probe.is_single).then(|| attach_together(probe, code, &instructions));
         match together {
             Some(Ok(link)) => links.push(link),

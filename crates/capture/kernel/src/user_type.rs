@@ -46,6 +46,13 @@ impl UserValue {
         is_readable.then(|| UserValue { name, size, is_signed, location: location.clone(), kind })
     }
 
+    /// Returns the form of an integer; `None` for a floating-point number.
+    pub(crate) fn integer(&self) -> Option<Integer> {
+        let is_integer = !matches!(self.kind, FieldKind::F32 | FieldKind::F64);
+        let UserValue { size: bytes, is_signed, .. } = *self;
+        is_integer.then_some(Integer { bytes, is_signed, is_hex: false })
+    }
+
     /// Returns the value of a whole register, which is shown in hexadecimal.
     fn of_register(name: String, register: Register) -> UserValue {
         let location = ArgumentLocation::Register { register, size_in_register: 8, shift_bits: 0 };

@@ -3,6 +3,7 @@
 
 mod events;
 
+use blkkin_filter::Filter;
 use blkkin_kernel::{
     Btf, ChosenProcesses, Error, Probe, ProcessScope, Recorder, Selection, TimerProbe, UserProbe,
     UserProgram,
@@ -230,6 +231,47 @@ fn usdt_arguments_are_recorded_by_their_types() {
         whole.sort_unstable_by_key(|number| std::cmp::Reverse(*number));
         let numbers = (0..RUNS as i64).flat_map(|index| [-2 - (index << 32); 2]);
         assert_eq!(whole, numbers.collect::<Vec<i64>>());
+    }
+}
+
+/// Only events that pass the probe's filter are recorded: by values in registers and in memory, by
+/// signed numbers, by the process and by the event's name.
+#[test]
+fn events_pass_a_filter() {
+    let test = "events_pass_a_filter";
+    let scratch = Scratch::new(test);
+    let Some(path) = compile(test, &scratch) else { return };
+    let filtered = |text: &str, filter: &str, is_single: bool| {
+        let mut user = probes(&path, &[text]).expect("probes");
+        for probe in &mut user {
+            probe.set_filter(Filter::parse(filter).expect("a filter"));
+        }
+        match is_single {
+            true => user.into_iter().map(UserProbe::with_single_attachments).collect(),
+            false => user,
+        }
+    };
+    // `arg4` of the USDT probe is -2 - (index << 32) without a sign, `arg0` of the function the index.
+    let cases = [
+        ("uprobe:PROGRAM:target_add", "arg0 < 10 && arg1 == 1000", 20),
+        ("uprobe:PROGRAM:target_*", "arg0 < 10", 20),
+        ("uretprobe:PROGRAM:target_add", "ret >= 1490", 20),
+        ("usdt:PROGRAM:target:typed", "arg4 >= 18446744073709551614", 2),
+        ("usdt:PROGRAM:target:typed", "arg6 == -40 && arg7 == 0x2345", 2 * RUNS),
+        ("usdt:PROGRAM:target:typed", "arg8 != -77", 0),
+        ("usdt:PROGRAM:target:*", "procname == \"targets\"", 4 * RUNS),
+        ("usdt:PROGRAM:target:*", "procname == \"other\"", 0),
+        ("usdt:PROGRAM:target:*", "name == \"*:plain\"", 2 * RUNS),
+        ("uprobe:PROGRAM:target_*", "name == \"*_multiply\" && arg0 < 1010", 20),
+        ("usdt:PROGRAM:target:typed", "unknown == 0", 0),
+    ];
+    for (text, filter, count) in cases {
+        for is_single in [false, true] {
+            let Some(events) = record(test, &path, filtered(text, filter, is_single)) else {
+                return;
+            };
+            assert_eq!(events.len(), count, "{text} {filter}");
+        }
     }
 }
 

@@ -29,6 +29,9 @@ pub(crate) struct FieldLoader<'f> {
 pub(crate) enum FieldForm {
     /// Integer in the low bytes of `R1`; the other bits have no meaning.
     Integer(Integer),
+    /// Floating-point number, which programs in the kernel cannot compare. A filter that uses it is
+    /// refused.
+    Float,
     /// Array of integers in `R1`, the first in its lowest bits.
     Word { element: Integer, count: usize },
     /// Array of integers in the memory of the kernel at the address in `R3`.

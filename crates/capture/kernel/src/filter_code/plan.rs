@@ -329,6 +329,9 @@ impl Planner<'_> {
                 is_signed: integer.is_signed,
                 source: NumberSource::Field(name.to_owned(), integer),
             }),
+            FieldForm::Float => {
+                return self.refuse(node, "the kernel cannot compare floating-point numbers");
+            }
             FieldForm::Text { .. } => self.block(node, Block::Field(name.to_owned()))?,
             FieldForm::Word { .. } | FieldForm::Array { .. } | FieldForm::Bytes { .. } => {
                 ResolvedValue::Present
@@ -349,7 +352,9 @@ impl Planner<'_> {
                 (element, count)
             }
             FieldForm::Bytes { size_max, .. } => (Integer::unsigned(1), size_max),
-            FieldForm::Integer(_) | FieldForm::Text { .. } => return Ok(ResolvedValue::Absent),
+            FieldForm::Integer(_) | FieldForm::Float | FieldForm::Text { .. } => {
+                return Ok(ResolvedValue::Absent);
+            }
         };
         let Some(index) = usize::try_from(index).ok().filter(|index| *index < count) else {
             return Ok(ResolvedValue::Absent);

@@ -90,7 +90,7 @@ pub(super) fn copy(code: &mut Assembler, index: usize, block: &Block, fields: &F
             code.number(R0, size as u64 + 1);
         }
         // Their elements are not in memory.
-        FieldForm::Integer(_) | FieldForm::Word { .. } => code.number(R0, 1),
+        FieldForm::Integer(_) | FieldForm::Float | FieldForm::Word { .. } => code.number(R0, 1),
     }
     code.store(Size::Bits64, Address(SLOT, length_of(index)), R0);
     code.copy(R1, SLOT);

@@ -229,9 +229,9 @@ fn the_kernel_accepts_probes_of_random_functions() {
         let text = RandomFilters::new(&function.event_type()).text(&mut random);
         let parsed = Filter::parse(&text).ok().filter(|_| random.chance(50));
         let name = function.point.to_string();
-        let by_name = parsed.map(|filter| BTreeMap::from([(name.clone(), filter)]));
-        let by_name = by_name.unwrap_or_default();
-        let mut filters = Filters::new(&by_name, 2).expect("memory");
+        let filters = parsed.map(|filter| (name.clone(), filter)).into_iter().collect();
+        let selection = Selection { filters, ..Selection::default() };
+        let mut filters = Filters::new(&selection, 2).expect("memory");
         let filter = match filters.take(&name, &function_code::filter_fields(&function)) {
             Ok(filter) => filter,
             Err(_) => {

@@ -92,6 +92,7 @@ impl Machine {
                 continue;
             }
             let (functions, timers) = (selection.functions.len(), selection.timers.len());
+            let users = selection.user.len();
             if let Err(reason) = self.add(name, filter.is_some(), &mut selection) {
                 unavailable.push(format!("`{name}`: {reason}"));
                 continue;
@@ -111,6 +112,11 @@ impl Machine {
                 selection.redactions.extend(events.iter().map(of_event));
             }
             let Some(filter) = &filter else { continue };
+            if selection.user.len() > users {
+                let added = &mut selection.user[users..];
+                added.iter_mut().for_each(|probe| probe.set_filter(filter.clone()));
+                continue;
+            }
             if events.is_empty() {
                 events.push(name.clone());
             }
@@ -177,9 +183,7 @@ impl Machine {
             return Ok(());
         }
         if let Some(probe) = explicit(name)? {
-            let is_function =
-                matches!(probe, Probe::RawTracepoint { .. } | Probe::KernelFunction { .. });
-            if has_filter && !is_function {
+            if has_filter && matches!(probe, Probe::Timer(_)) {
                 return Err(NO_FILTER.to_owned());
             }
             return self.add_probe(&probe, to).map_err(|error| error.to_string());
