@@ -231,8 +231,8 @@ fn check_count(count: usize, subject: &'static str) -> Result<(), UserRefusal> {
     }
 }
 
-/// Loads and attaches the programs of a probe, and adds the types of its events to `types`. A filter
-/// needs `scratch`.
+/// Loads and attaches the programs of a probe, and adds the types of its events to `types`.
+/// `scratch` is for the filter.
 pub(crate) fn attach(
     rings: &RingCode<'_>,
     chosen: ChosenCode,

@@ -251,7 +251,8 @@ fn events_pass_a_filter() {
             false => user,
         }
     };
-    // `arg4` of the USDT probe is -2 - (index << 32) without a sign, `arg0` of the function the index.
+    // `arg4` of the USDT probe is -2 - (index << 32) as an unsigned number; `arg0` of the function
+    // is the index.
     let cases = [
         ("uprobe:PROGRAM:target_add", "arg0 < 10 && arg1 == 1000", 20),
         ("uprobe:PROGRAM:target_*", "arg0 < 10", 20),
