@@ -87,9 +87,8 @@ impl HashKey {
         words.map(HashKey).ok_or_else(|| Error::Map("redaction", failed()))
     }
 
-    /// Returns a key with these words.
-    #[cfg(any(test, feature = "testing"))]
-    pub fn of_words(words: [u64; 2]) -> HashKey {
+    /// Returns a key with these words, for hashes that can be computed again.
+    pub const fn of_words(words: [u64; 2]) -> HashKey {
         HashKey(words)
     }
 

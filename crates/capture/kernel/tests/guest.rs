@@ -83,6 +83,7 @@ fn probes_record_in_a_guest() {
     let filtered = "fentry:__set_task_comm second, fexit:vfs_unlink -21, \
                     kprobe:__set_task_comm first, kretprobe:vfs_unlink 0";
     assert_eq!(lines("filtered"), [filtered], "{output}");
+    assert_eq!(lines("redacted"), ["true [7]"], "{output}");
     assert_eq!(lines("recursive"), ["recorded true missed true"], "{output}");
     let refusals = [
         "kprobe:no_such_function NoFunction",

@@ -6,7 +6,7 @@ use blkkin_control::FieldKind;
 use blkkin_control::current_span::{SPAN, SlotOffset};
 use blkkin_filter::Filter;
 use blkkin_kernel::{
-    Btf, ChosenProcesses, Error, FunctionPoint, FunctionProbe, ProcessScope, Recorder,
+    Btf, ChosenProcesses, Error, FunctionPoint, FunctionProbe, HashKey, ProcessScope, Recorder,
     RequestEvents, Selection, SpanSlots, SystemCall, TraceFs, TracepointProbe,
 };
 use blkkin_sys::bpf::program_ids;
@@ -41,6 +41,8 @@ const CALLS: [&str; 16] = [
     "unlink",
     "write",
 ];
+/// Key of the hashes of texts.
+const HASH_KEY: HashKey = HashKey::of_words([1, 2]);
 /// Line of the tracer that is killed.
 const READY: &str = "all probes are attached";
 /// Time in which the kernel must have removed the probes of a killed tracer.
@@ -68,6 +70,7 @@ fn records_and_prints() {
     records_registers();
     records_waits();
     filters_events();
+    redacts_texts();
     counts_missed_events();
     refuses();
     records_matches();
@@ -302,6 +305,48 @@ fn filters_events() {
         .collect();
     names.sort();
     print("filtered", &names.join(", "));
+}
+
+/// Texts are recorded as hashes and lengths. The programs for requests to disks are accepted, too;
+/// the guest has no disk.
+fn redacts_texts() {
+    let tracefs = TraceFs::open().unwrap();
+    let redactions = ["pathname=hash", "buf=length"].into_iter();
+    let rename = FunctionProbe { point: kprobe("__set_task_comm", 0), scope: ProcessScope::Chosen };
+    let selection = Selection {
+        calls: vec![tracefs.system_call("unlink").unwrap().expect("a call")],
+        functions: vec![rename],
+        redactions: redactions.map(|text| text.parse().expect("a redaction")).collect(),
+        // A guest that has just started has no random numbers.
+        hash_key: Some(HASH_KEY),
+        disk: Some(tracefs.system_calls().unwrap().into()),
+        ..Selection::default()
+    };
+    let chosen = ChosenProcesses::new().unwrap();
+    chosen.follow(std::process::id());
+    let recorder = Recorder::attach(&selection, &chosen, btf());
+    let mut recorder = recorder.unwrap_or_else(|error| panic!("{error}"));
+    let paths = ["/private-a", "/private-b", "/private-a"];
+    for path in paths {
+        fs::write(path, "content").unwrap();
+        fs::remove_file(path).unwrap();
+    }
+    fs::write("/proc/self/comm", "private").unwrap();
+    recorder.stop();
+    let events = drain(&mut recorder);
+    assert!(
+        events.iter().all(|event| {
+            ["pathname", "buf"].iter().all(|name| !event.fields.contains_key(*name))
+        })
+    );
+    let numbers = |name: &str, field: &str| -> Vec<i64> {
+        let named = events.iter().filter(|event| event.name == name);
+        named.map(|event| event.number(field)).collect()
+    };
+    let hashes = numbers("syscall:unlink", "pathname_hash");
+    let expected = paths.map(|path| HASH_KEY.hash(path.as_bytes()).cast_signed());
+    let lengths = numbers("kprobe:__set_task_comm", "buf_length");
+    print("redacted", &format!("{} {lengths:?}", hashes == expected));
 }
 
 /// The probes' programs call a function that has a probe. While that probe's program runs, the
