@@ -5,7 +5,7 @@
 use crate::channels;
 use crate::daemon;
 use crate::daemon::{catalog, state};
-use crate::event_type::{CONDITIONAL_SHIFT, EventType, NO_ID, REFUSED, UNKNOWN};
+use crate::event_type::{CONDITIONAL_SHIFT, EventType, NO_ID, REFUSED, UNKNOWN, bit};
 use crate::kind::Kind;
 use crate::registry::channel_rules::ChannelRules;
 use crate::registry::{self, decision, rcu, types};
@@ -120,11 +120,19 @@ impl EventType {
         wanted_by: u64,
         mut encoder: Encoder<'_>,
     ) {
-        if wanted_by.is_power_of_two() && wanted_by >> CONDITIONAL_SHIFT != 0 {
-            let channel = (wanted_by >> CONDITIONAL_SHIFT).trailing_zeros() as usize;
-            let is_done = rcu::with_rules(|table| {
-                let rules = table.rules_of(channel);
-                rules.is_none_or(|rules| self.record_in_context(encode, channel, rules))
+        let conditional = (wanted_by >> CONDITIONAL_SHIFT) as u32;
+        if wanted_by as u32 == 0 && conditional.is_power_of_two() {
+            // The usual case: the fields are encoded once, behind the contexts.
+            let channel = conditional.trailing_zeros() as usize;
+            let is_done = rcu::with_rules(|table| match table.rules_of(channel) {
+                Some(rules) if rules.has_filters() => false,
+                Some(rules) if self.is_wanted_by(channel) => {
+                    if !self.record_with_contexts(encode, channel, rules) {
+                        self.record_long(encode, channel, Some(rules));
+                    }
+                    true
+                }
+                _ => true,
             });
             if is_done != Some(false) {
                 return;
@@ -138,7 +146,6 @@ impl EventType {
                 self.record_long(encode, channel, None);
             }
         }
-        let conditional = (wanted_by >> CONDITIONAL_SHIFT) as u32;
         if conditional == 0 {
             return;
         }
@@ -149,52 +156,49 @@ impl EventType {
                 let Some(rules) = table.rules_of(channel) else { continue };
                 if encoder.lacks_field() {
                     self.record_long(encode, channel, Some(rules));
-                } else if !rules.match_event(self, encoder.fields()) {
+                } else if !self.is_accepted(channel, rules, encoder.fields()) {
                 } else if rules.sources.is_empty() {
                     channels::slot(channel).record(&mut encoder.event());
-                } else if !self.record_with_contexts(&encoder, channel, rules) {
+                } else if !self.record_with_contexts(
+                    &|whole| whole.put_bytes(encoder.fields()),
+                    channel,
+                    rules,
+                ) {
                     self.record_long(encode, channel, Some(rules));
                 }
             }
         });
     }
 
-    /// Records an event into a channel that records all fields and has contexts, which are encoded
-    /// once. Returns false, and records nothing, if the channel has filters.
-    #[inline(never)]
-    fn record_in_context(
-        &self,
-        encode: &dyn Fn(&mut Encoder<'_>),
-        channel: usize,
-        rules: &ChannelRules,
-    ) -> bool {
-        if !rules.match_all_fields() {
-            return false;
-        }
-        let mut room = Room::<WITH_CONTEXTS_SIZE>::of_size();
-        let mut encoder = Encoder::new(&mut room, self.header_id());
-        rules.encode_contexts(&mut encoder);
-        encode(&mut encoder);
-        match encoder.lacks_field() {
-            true => self.record_long(encode, channel, Some(rules)),
-            false => _ = channels::slot(channel).record(&mut encoder.event()),
-        }
-        true
+    /// Returns true if a channel with filters or contexts wants events of this type now. While the
+    /// rules are pinned, this is the decision by the channel's rules, and not by those of an earlier
+    /// channel with the same number.
+    fn is_wanted_by(&self, channel: usize) -> bool {
+        self.wanted_by.load(Ordering::Acquire) & bit(channel, true) != 0
     }
 
-    /// Records a small event with a channel's contexts before the event's fields. Returns false,
-    /// and records nothing, if header, contexts and fields together exceed [`WITH_CONTEXTS_SIZE`].
+    /// Returns true if a channel records an event with these fields.
+    fn is_accepted(&self, channel: usize, rules: &ChannelRules, fields: &[u8]) -> bool {
+        match rules.has_filters() {
+            true => rules.match_event(self, fields),
+            false => self.is_wanted_by(channel),
+        }
+    }
+
+    /// Records a small event with a channel's contexts before the event's fields, which `encode`
+    /// writes. Returns false, and records nothing, if header, contexts and fields together exceed
+    /// [`WITH_CONTEXTS_SIZE`].
     #[inline(never)]
     fn record_with_contexts(
         &self,
-        encoder: &Encoder<'_>,
+        encode: &dyn Fn(&mut Encoder<'_>),
         channel: usize,
         rules: &ChannelRules,
     ) -> bool {
         let mut room = Room::<WITH_CONTEXTS_SIZE>::of_size();
         let mut whole = Encoder::new(&mut room, self.header_id());
         rules.encode_contexts(&mut whole);
-        whole.put_bytes(encoder.fields());
+        encode(&mut whole);
         let fits = !whole.lacks_field();
         if fits {
             channels::slot(channel).record(&mut whole.event());

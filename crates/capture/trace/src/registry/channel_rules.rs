@@ -17,8 +17,8 @@ pub(crate) struct ChannelRules {
     pub(super) rules: Rules,
     /// Filter of each rule, by the rule's index in `rules`.
     filters: Vec<RuleFilter>,
-    /// Set if a rule has a filter. Otherwise the name and the severity of an event suffice, by
-    /// which its type was decided.
+    /// Set if a rule has a filter. Without filters, whether an event is recorded depends on its type
+    /// only.
     has_filters: bool,
     /// Sources of the contexts that precede the fields of each event, in order.
     pub(crate) sources: Vec<ContextSource>,
@@ -50,17 +50,13 @@ impl ChannelRules {
         ChannelRules { rules: Rules::new(rules), filters, has_filters, sources }
     }
 
-    /// Returns true if events of a type that the channel wants are recorded whatever their fields.
-    pub(crate) fn match_all_fields(&self) -> bool {
-        !self.has_filters
+    /// Returns true if a rule has a filter.
+    pub(crate) fn has_filters(&self) -> bool {
+        self.has_filters
     }
 
-    /// Returns true if a rule matches an event with these fields. The channel wants the event's
-    /// type.
+    /// Returns true if a rule matches an event with these fields.
     pub(crate) fn match_event(&self, event: &EventType, fields: &[u8]) -> bool {
-        if self.match_all_fields() {
-            return true;
-        }
         let mut rules = self.rules.in_force(event.name(), event.level());
         rules.any(|place| match self.filters.get(place) {
             Some(RuleFilter::Always) => true,
