@@ -85,6 +85,11 @@ impl FilterCode {
         Ok(filter_code)
     }
 
+    /// Returns true if no event of the type passes the filter.
+    pub(crate) fn is_never(&self) -> bool {
+        matches!(self.plan.root, Condition::Fixed(false))
+    }
+
     /// Returns true if the filter uses a field of this name.
     pub(crate) fn uses(&self, name: &str) -> bool {
         self.names.iter().any(|known| known == name)

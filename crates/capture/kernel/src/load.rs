@@ -39,27 +39,38 @@ pub(crate) fn attach_all(programs: Vec<NewProgram>) -> Result<Vec<Link>, Error> 
     // The longest first, so that all threads end at about the same time.
     programs.sort_by_key(|(_, program)| std::cmp::Reverse(program.code.len()));
     let waiting = Mutex::new(programs.into_iter());
-    let take = || waiting.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let load_waiting = || -> Result<Vec<(usize, String, Program)>, Error> {
+    let take = |is_failing: bool| {
+        let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        // After a failure, no thread loads further programs.
+        if is_failing {
+            waiting.by_ref().for_each(drop)
+        }
+        waiting.next()
+    };
+    let load_waiting = || {
         let mut loaded = Vec::new();
-        while let Some((position, NewProgram { name, code, place })) = take() {
-            let program = load(&name, code, place)?;
+        let mut is_failing = false;
+        while let Some((position, NewProgram { name, code, place })) = take(is_failing) {
+            let program = load(&name, code, place);
+            is_failing = program.is_err();
             loaded.push((position, name, program));
         }
-        Ok(loaded)
+        loaded
     };
-    let mut loaded = thread::scope(|scope| -> Result<_, Error> {
+    let mut loaded = thread::scope(|scope| {
         // If the system refuses a thread, the others load its share.
         let spawn = |_| thread::Builder::new().spawn_scoped(scope, load_waiting).ok();
         let others: Vec<_> = (1..threads).filter_map(spawn).collect();
-        let mut loaded = load_waiting()?;
+        let mut loaded = load_waiting();
         for other in others {
-            loaded.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+            loaded.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         }
-        Ok(loaded)
-    })?;
+        loaded
+    });
     loaded.sort_by_key(|(position, ..)| *position);
-    let attach = |(_, name, program): (usize, String, Program)| {
+    let loaded = loaded.into_iter().map(|(_, name, program)| Ok((name, program?)));
+    let loaded: Vec<(String, Program)> = loaded.collect::<Result<_, Error>>()?;
+    let attach = |(name, program): (String, Program)| {
         program.attach().map_err(|error| Error::Attach(name, error))
     };
     loaded.into_iter().map(attach).collect()

@@ -77,7 +77,7 @@ pub struct Selection {
     /// calls of the kernel; `None` to leave them out.
     pub disk: Option<Arc<[SystemCall]>>,
     /// Size of a ring in bytes, a power of two; `None` for the default. There is a ring for each
-    /// processor, and a few more.
+    /// processor, and three more if the programs run in interrupts.
     pub ring_size: Option<usize>,
     /// UUID of the trace, for packets.
     pub uuid: [u8; 16],
@@ -88,14 +88,16 @@ pub struct Selection {
 impl Selection {
     /// Returns the contexts in which the programs run.
     fn contexts(&self) -> Contexts {
-        // System calls and processes are recorded by their threads.
-        let is_of_threads = self.tracepoints.is_empty()
-            && self.functions.is_empty()
-            && self.user.is_empty()
-            && self.timers.is_empty()
-            && self.requests.is_none()
-            && self.disk.is_none()
-            && (self.uring.is_none() || uring_code::completes_in_threads());
+        let Selection { tracepoints, functions, user, timers, requests, disk, .. } = self;
+        // These are recorded by the threads themselves. A kernel whose requests of io_uring can be
+        // recorded completes them in threads: it is Linux 6.0 or later.
+        let Selection { calls: _, process_events: _, uring: _, .. } = self;
+        let is_of_threads = tracepoints.is_empty()
+            && functions.is_empty()
+            && user.is_empty()
+            && timers.is_empty()
+            && requests.is_none()
+            && disk.is_none();
         if is_of_threads { Contexts::Threads } else { Contexts::All }
     }
 }

@@ -26,7 +26,7 @@ const SLACK: usize = 128 << 10;
 #[derive(Clone, Copy, Debug)]
 pub struct RingOptions {
     /// Size of a ring in bytes, a power of two; `None` for the default. There is a ring for each
-    /// processor, and a few more.
+    /// processor, and those of [`contexts`](Self::contexts).
     pub ring_size: Option<usize>,
     /// Size of a sub-buffer in bytes, a power of two; `None` for the default.
     pub subbuffer_size: Option<usize>,
@@ -142,9 +142,9 @@ impl KernelRings {
     }
 }
 
-/// Creates the memory of `rings` rings. Without a selected
-/// size, the rings are smaller on machines with many processors, and with kernels before Linux 6.0,
-/// which refuse maps of more than about 4 MiB.
+/// Creates the memory of `rings` rings. Without a selected size, the rings are smaller on machines
+/// with many processors, and with kernels before Linux 6.0, which refuse maps of more than about
+/// 4 MiB.
 fn create(options: &RingOptions, rings: usize) -> Result<(Shape, Map), Error> {
     let failed = |error| Error::Map("rings", error);
     let block = |shape: &Shape| Map::block("blkkin_rings", shape.memory_size() + SLACK);

@@ -28,16 +28,6 @@ pub struct UringTracepoints {
     request: RequestPlaces,
 }
 
-/// Returns true if the running kernel completes all requests in threads. Before Linux 5.15, it
-/// completes some in interrupts.
-pub(crate) fn completes_in_threads() -> bool {
-    let name = rustix::system::uname();
-    let release = name.release().to_string_lossy();
-    let mut numbers = release.split(['.', '-', '+']).map_while(|word| word.parse::<u32>().ok());
-    let version = numbers.next().zip(numbers.next());
-    version.is_some_and(|version| version >= (5, 15))
-}
-
 /// Tracepoint with fields of its record.
 #[derive(Clone, Debug)]
 struct Tracepoint<const N: usize> {

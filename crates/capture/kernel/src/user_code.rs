@@ -251,7 +251,8 @@ mod tests {
         };
         let (rings, chosen, scratch) = match create() {
             Ok(created) => created,
-            Err(error) => return skip(test, &error.to_string()),
+            Err(error) if error.is_permission() => return skip(test, &error.to_string()),
+            Err(error) => panic!("{error}"),
         };
         let rings = &rings.code();
         // Kernels before Linux 6.6 have no programs for many instructions.

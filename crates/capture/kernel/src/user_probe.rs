@@ -12,10 +12,13 @@ use crate::program::{Symbol, UserProgram, matches_pattern, resolve};
 use crate::ring_code::RingCode;
 use crate::user_code::{EventId, UserCode, filter_fields};
 use crate::user_refusal::{INSTRUCTIONS_MAX, UserRefusal};
-use crate::user_type::{UserValue, entry_values, return_values, usdt_values, user_event_type};
+use crate::user_type::{
+    UserValue, cut_name, entry_values, return_values, usdt_values, user_event_type,
+};
 use blkkin_control::EventType;
 use blkkin_filter::{Filter, PseudoField};
 use blkkin_sys::bpf::{AttachPoint, Link, UserInstruction};
+use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -52,17 +55,12 @@ impl Group {
 
     /// Returns a group for each name of the events.
     fn by_event(&self) -> Vec<Group> {
-        let mut groups: Vec<Group> = Vec::new();
+        let mut by_event: BTreeMap<&str, Vec<Target>> = BTreeMap::new();
         for target in &self.targets {
-            match groups.iter_mut().find(|group| group.event() == target.event) {
-                Some(group) => group.targets.push(target.clone()),
-                None => {
-                    let targets = vec![target.clone()];
-                    groups.push(Group { values: self.values.clone(), targets });
-                }
-            }
+            by_event.entry(&target.event).or_default().push(target.clone());
         }
-        groups
+        let group = |targets| Group { values: self.values.clone(), targets };
+        by_event.into_values().map(group).collect()
     }
 }
 
@@ -118,7 +116,8 @@ impl UserProbe {
         group: &Group,
         scratch: Option<ScratchCode>,
     ) -> Result<Option<FilterCode>, Error> {
-        let Some((filter, scratch)) = self.filter.as_ref().zip(scratch) else { return Ok(None) };
+        let Some(filter) = &self.filter else { return Ok(None) };
+        let scratch = scratch.ok_or_else(|| Error::FilterWithoutEvent(self.text.clone()))?;
         let code = FilterCode::new(filter, &filter_fields(group.event(), &group.values), scratch);
         let refused = |error| Error::Filter { event: self.text.clone(), error: Box::new(error) };
         code.map(Some).map_err(refused)
@@ -158,7 +157,8 @@ fn groups(probe: &Probe, file: &UserProgram, prefix: &str) -> Result<Vec<Group>,
         Probe::UserInstruction { place: UserPlace::Address(address), .. } => {
             let offset = file.code_offset(*address);
             let offset = offset.ok_or(UserRefusal::NoCode { address: *address })?;
-            let target = Target { event: format!("{prefix}:{address:#x}"), offset, counter: 0 };
+            let event = cut_name(format!("{prefix}:{address:#x}"));
+            let target = Target { event, offset, counter: 0 };
             Ok(vec![Group { values: entry_values(), targets: vec![target] }])
         }
         Probe::UserReturn { symbol, .. } => {
@@ -185,10 +185,10 @@ fn function_targets(
             return Err(UserRefusal::OutsideFunction { size });
         }
         let name = demangled.unwrap_or(name);
-        let event = match distance {
+        let event = cut_name(match distance {
             0 => format!("{prefix}:{name}"),
             _ => format!("{prefix}:{name}+{distance}"),
-        };
+        });
         let offset = file_offset.checked_add(distance);
         let offset = offset.ok_or(UserRefusal::OutsideFunction { size })?;
         Ok(Target { event, offset, counter: 0 })
@@ -209,7 +209,7 @@ fn usdt_groups(
     let mut groups: Vec<Group> = Vec::new();
     for probe in probes {
         let target = Target {
-            event: format!("{prefix}:{}:{}", probe.provider, probe.name),
+            event: cut_name(format!("{prefix}:{}:{}", probe.provider, probe.name)),
             offset: probe.file_offset,
             counter: probe.semaphore_offset.unwrap_or(0),
         };
@@ -242,6 +242,10 @@ pub(crate) fn attach(
 ) -> Result<Vec<Link>, Error> {
     let mut links = Vec::new();
     for group in &probe.groups {
+        let filter = probe.filter_code(group, scratch)?;
+        if filter.as_ref().is_some_and(FilterCode::is_never) {
+            continue;
+        }
         let instruction = |target: &Target| {
             let cookie = types.add(user_event_type(&target.event, &group.values))?.into();
             Ok(UserInstruction { offset: target.offset, counter: target.counter, cookie })
@@ -249,7 +253,6 @@ pub(crate) fn attach(
         let instructions: Vec<UserInstruction> =
             group.targets.iter().map(instruction).collect::<Result<_, Error>>()?;
         let chosen = chosen.for_scope(probe.scope);
-        let filter = probe.filter_code(group, scratch)?;
         let filter = filter.as_ref().map(|filter| (filter, group.event()));
         let code = UserCode { rings, chosen, values: &group.values, filter };
         let together = (!probe.is_single).then(|| attach_together(probe, code, &instructions));

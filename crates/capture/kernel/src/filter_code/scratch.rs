@@ -26,7 +26,8 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Number of slots of a processor: a filter in a thread can be interrupted by filters in three
-/// kinds of interrupts.
+/// kinds of interrupts. Filters of probes that the kernel may preempt can need more; an event
+/// without a slot is recorded.
 const SLOTS: usize = 4;
 /// Maximum size of a text in bytes, with its NUL.
 pub(super) const TEXT_SIZE: usize = 4096;

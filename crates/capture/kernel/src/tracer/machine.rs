@@ -71,12 +71,17 @@ impl Machine {
         let redactions = group.redactions.clone();
         let mut selection = Selection { uuid, stream, redactions, ..Selection::default() };
         let mut unavailable = Vec::new();
-        let filter = group.filter.as_deref().map(Filter::parse_for_recording).transpose();
-        let filter = filter.unwrap_or_else(|error| {
-            unavailable.push(format!("the filter: {error}"));
-            None
-        });
         let mut states = Vec::new();
+        let filter = match group.filter.as_deref().map(Filter::parse_for_recording).transpose() {
+            Ok(filter) => filter,
+            // Nothing is recorded without the filter. Filters of several rules together can be too
+            // long.
+            Err(error) => {
+                let names = group.names.iter();
+                unavailable.extend(names.map(|name| format!("`{name}`: the filter: {error}")));
+                return Selected { selection, states, unavailable };
+            }
+        };
         let scoped: Vec<&Redaction> =
             group.redactions.iter().filter(|one| one.events.is_some()).collect();
         for name in &group.names {
