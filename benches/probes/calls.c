@@ -135,13 +135,20 @@ static long make_usdt(int file, long index)
 
 static int questions[2], answers[2];
 
+static void fail(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
 static void stay_on_processor(int processor)
 {
 	cpu_set_t set;
 
 	CPU_ZERO(&set);
 	CPU_SET(processor, &set);
-	sched_setaffinity(0, sizeof(set), &set);
+	if (sched_setaffinity(0, sizeof(set), &set))
+		fail("sched_setaffinity");
 }
 
 static void *answer(void *processor)
@@ -195,12 +202,6 @@ static double now_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return now.tv_sec * 1e9 + now.tv_nsec;
-}
-
-static void fail(const char *what)
-{
-	perror(what);
-	exit(1);
 }
 
 static void *run(void *argument)

@@ -82,7 +82,8 @@ pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> 
          blocks; mean: over all blocks"
     ));
     report.say("adds: to the bare run of the same round; CPU: of the recorder, for a system call");
-    report.say("delivered, lost: system calls of all runs, counted in the output and as told\n");
+    report
+        .say("delivered, lost: recordable events of all runs, counted in the output and as told\n");
     for (index, case) in cases.iter().enumerate() {
         report_table(report, &candidates, &Numbered { index, case });
     }
@@ -104,7 +105,8 @@ fn recorders(report: &Report, program: &str, folder: &Path) -> Vec<Box<dyn Recor
     }
     match Path::new(program).with_file_name(preload::LIBRARY).is_file() {
         true => recorders.push(Box::new(Preload { program: program.to_owned() })),
-        false => report.say(format!("--preload is skipped: no {} by it", preload::LIBRARY)),
+        false => report
+            .say(format!("--preload is skipped: {} is not beside {program}", preload::LIBRARY)),
     }
     recorders.push(Box::new(Session { program: program.to_owned() }));
     recorders.push(Box::new(Empty));

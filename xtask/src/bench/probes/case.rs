@@ -84,15 +84,15 @@ pub(super) const USDT: Call =
 
 pub(super) const SWITCH: Call = Call {
     name: "switch",
-    title: "wake-up and answer, 4 events of the scheduler",
+    title: "wake-up and answer, about 4 events of the scheduler",
     subject: Subject::Waits,
     system_calls: &[],
 };
 
-/// Events of the scheduler of one [`SWITCH`]: two threads are woken, and run.
+/// Number of the scheduler's events in one [`SWITCH`]: two threads are woken, and run.
 pub(super) const SWITCH_EVENTS: f64 = 4.0;
 
-/// Operations of system calls for one of the others, which take microseconds.
+/// Divisor of the number of operations that take microseconds.
 const SLOW: u64 = 5;
 
 /// One kind of call in a number of threads.

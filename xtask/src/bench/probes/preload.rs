@@ -11,7 +11,8 @@ pub(super) const PRELOAD: &str = "blkkin io --preload";
 /// File name of the library, which is beside `blkkin`.
 pub(super) const LIBRARY: &str = "libblkkin_preload.so";
 
-/// `blkkin io --preload`, recording to a trace.
+/// `blkkin io --preload`, recording to a trace. Its cost includes the call of a shared C library,
+/// one or two nanoseconds, as the bare load is linked statically.
 pub(super) struct Preload {
     pub(super) program: String,
 }

@@ -7,12 +7,37 @@ use crate::bench::agent::Agent;
 use crate::bench::blkkin::count;
 use crate::bench::recipe::find_metadata;
 use crate::bench::recording::discarded;
+use blkkin_sys::bpf::program_ids;
+use std::time::{Duration, Instant};
 
 pub(super) const SESSION: &str = "blkkin session";
 
 /// `blkkin` with an agent and a session.
 pub(super) struct Session {
     pub(super) program: String,
+}
+
+/// Time that the agent has to attach the probes, and the interval between two checks.
+const ATTACH_TIME_MAX: Duration = Duration::from_secs(20);
+const CHECK_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Returns the number of programs in the kernel.
+fn program_count() -> Result<usize, String> {
+    let ids = program_ids().map_err(|error| format!("programs of the kernel: {error}"))?;
+    Ok(ids.len())
+}
+
+fn wait_until(is_attached: impl Fn() -> Result<bool, String>) -> Result<(), String> {
+    let start = Instant::now();
+    while !is_attached()? {
+        if start.elapsed() > ATTACH_TIME_MAX {
+            return Err("the agent attaches no probe".to_owned());
+        }
+        std::thread::sleep(CHECK_INTERVAL);
+    }
+    // The others follow.
+    std::thread::sleep(10 * CHECK_INTERVAL);
+    Ok(())
 }
 
 impl Recorder for Session {
@@ -41,7 +66,9 @@ impl Recorder for Session {
         agent.command(&["session", "create", "--output", &trace.to_string_lossy(), "bench"])?;
         // The state of all processes is not under measurement.
         agent.command(&["event", "enable", "--no-state", &event[0], &event[1]])?;
+        let others = program_count()?;
         agent.command(&["session", "start", "bench"])?;
+        wait_until(|| Ok(program_count()? > others))?;
         let cost = workspace.load.run(case)?;
         agent.command(&["session", "destroy", "bench"])?;
         drop(agent);
