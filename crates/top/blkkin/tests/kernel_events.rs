@@ -300,13 +300,13 @@ fn tracepoints_are_recorded_with_their_fields() {
     let node = Node::new();
     let rules: [&[&str]; 1] = [&["--kernel", "sched:sched_process_exec"]];
     let Some(_agent) = start("tracepoints", &node, &rules) else { return };
-    remove(&node, "rm", &["file"]);
+    remove(&node, "own-rm", &["file"]);
     node.end_session();
     let executed = events(&node.output(), "sched:sched_process_exec");
-    let is_rm = |event: &&Value| {
-        event["fields"]["filename"].as_str().is_some_and(|path| path.ends_with("/rm"))
+    let is_own = |event: &&Value| {
+        event["fields"]["filename"].as_str().is_some_and(|path| path.ends_with("/own-rm"))
     };
-    assert_eq!(executed.iter().filter(is_rm).count(), 1, "{executed:?}");
+    assert_eq!(executed.iter().filter(is_own).count(), 1, "{executed:?}");
 }
 
 /// Each of a program's calls is recorded once, or counted as lost.
@@ -314,9 +314,9 @@ fn tracepoints_are_recorded_with_their_fields() {
 fn every_call_is_recorded() {
     const COUNT: u64 = 300_000;
     let node = Node::new();
-    let rules: [&[&str]; 1] = [&["--kernel", "syscall:read,syscall:write", "--exe", "dd"]];
+    let rules: [&[&str]; 1] = [&["--kernel", "syscall:read,syscall:write", "--exe", "own-dd"]];
     let Some(_agent) = start("every_call", &node, &rules) else { return };
-    let status = Command::new("dd")
+    let status = Command::new(own_dd(&node, "own-dd"))
         .args(["if=/dev/zero", "of=/dev/null", "bs=1", &format!("count={COUNT}"), "status=none"])
         .status();
     assert!(status.unwrap().success());
@@ -335,13 +335,18 @@ fn every_call_is_recorded() {
     assert!(counts["syscall:read"] >= COUNT, "{counts:?}");
 }
 
-/// Starts the program `busy`, which makes system calls at full speed. Each of them returns 1.
-fn busy_program(node: &Node) -> Running {
-    let path = node.directory.path().join("busy");
+/// Returns the path of a copy of `dd` with a name that other tests do not record.
+fn own_dd(node: &Node, name: &str) -> PathBuf {
+    let path = node.directory.path().join(name);
     if !path.exists() {
         fs::copy("/bin/dd", &path).unwrap();
     }
-    let mut command = Command::new(path);
+    path
+}
+
+/// Starts the program `busy`, which makes system calls at full speed. Each of them returns 1.
+fn busy_program(node: &Node) -> Running {
+    let mut command = Command::new(own_dd(node, "busy"));
     command.args(["if=/dev/zero", "of=/dev/null", "bs=1", "status=none"]);
     Running(command.spawn().unwrap())
 }
