@@ -171,8 +171,8 @@ impl EventType {
     }
 
     /// Returns true if a channel with filters or contexts wants events of this type now. While the
-    /// rules are pinned, this is the decision by the channel's rules, and not by those of an earlier
-    /// channel with the same number.
+    /// rules are pinned, this is the decision by the channel's rules, and not by those of an
+    /// earlier channel with the same number.
     fn is_wanted_by(&self, channel: usize) -> bool {
         self.wanted_by.load(Ordering::Acquire) & bit(channel, true) != 0
     }

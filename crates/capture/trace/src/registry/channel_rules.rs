@@ -17,8 +17,8 @@ pub(crate) struct ChannelRules {
     pub(super) rules: Rules,
     /// Filter of each rule, by the rule's index in `rules`.
     filters: Vec<RuleFilter>,
-    /// Set if a rule has a filter. Without filters, whether an event is recorded depends on its type
-    /// only.
+    /// Set if a rule has a filter. Without filters, whether an event is recorded depends on its
+    /// type only.
     has_filters: bool,
     /// Sources of the contexts that precede the fields of each event, in order.
     pub(crate) sources: Vec<ContextSource>,
