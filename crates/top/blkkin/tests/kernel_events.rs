@@ -7,7 +7,7 @@ use blkkin_trace::{Endpoint, Trace, sample};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 use support::node::{Node, Program, Running, eventually, is_root};

@@ -495,7 +495,7 @@ fn d10_programs_that_are_not_let_in_are_told() {
             Ok(command) => held.push(command),
             Err(blkkin_client::Error::Refused { .. }) => return true,
             // A busy machine may answer too late.
-            Err(error) => eprintln!("connecting again: {error}"),
+            Err(_) => {}
         }
         false
     };
