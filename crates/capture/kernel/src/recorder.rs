@@ -88,10 +88,26 @@ pub struct Selection {
 impl Selection {
     /// Returns the contexts in which the programs run.
     fn contexts(&self) -> Contexts {
-        let Selection { tracepoints, functions, user, timers, requests, disk, .. } = self;
-        // These are recorded by the threads themselves. A kernel whose requests of io_uring can be
-        // recorded completes them in threads: it is Linux 6.0 or later.
-        let Selection { calls: _, process_events: _, uring: _, .. } = self;
+        // The threads themselves record system calls and processes, and requests of io_uring: a
+        // kernel whose requests can be recorded is Linux 6.0 or later, and completes them in
+        // threads.
+        let Selection {
+            calls: _,
+            tracepoints,
+            process_events: _,
+            functions,
+            user,
+            timers,
+            filters: _,
+            redactions: _,
+            hash_key: _,
+            uring: _,
+            requests,
+            disk,
+            ring_size: _,
+            uuid: _,
+            stream: _,
+        } = self;
         let is_of_threads = tracepoints.is_empty()
             && functions.is_empty()
             && user.is_empty()

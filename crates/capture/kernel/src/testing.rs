@@ -59,18 +59,21 @@ struct Rings {
     readers: Vec<Reader>,
 }
 
+/// Creates small rings for programs that run anywhere.
+pub(crate) fn small_rings(uuid: [u8; 16]) -> Result<KernelRings, Error> {
+    KernelRings::create(&RingOptions {
+        ring_size: Some(128 << 10),
+        subbuffer_size: None,
+        uuid,
+        stream: 0,
+        contexts: Contexts::All,
+        has_own_ring: false,
+    })
+}
+
 impl Rings {
     fn new(uuid: [u8; 16]) -> Result<Rings, Error> {
-        let ring_size = Some(128 << 10);
-        let options = RingOptions {
-            ring_size,
-            subbuffer_size: None,
-            uuid,
-            stream: 0,
-            contexts: Contexts::All,
-            has_own_ring: false,
-        };
-        let rings = KernelRings::create(&options)?;
+        let rings = small_rings(uuid)?;
         let reader = |ring| Reader::new(rings.shape(), ring, Clock::Monotonic);
         let readers = (0..rings.shape().rings).map(reader).collect();
         Ok(Rings { rings, readers })

@@ -147,8 +147,7 @@ mod tests {
     use crate::filter_code::FilterScratch;
     use crate::load::load;
     use crate::program::UsdtArgument;
-    use crate::rings::{Contexts, KernelRings, RingOptions};
-    use crate::testing::RandomFilters;
+    use crate::testing::{RandomFilters, small_rings};
     use crate::user_type::{usdt_values, user_event_type};
     use blkkin_filter::Filter;
     use blkkin_sys::bpf::AttachPoint;
@@ -236,16 +235,8 @@ mod tests {
     #[test]
     fn the_kernel_accepts_random_arguments_of_usdt_probes() {
         let test = "the_kernel_accepts_random_arguments_of_usdt_probes";
-        let options = RingOptions {
-            ring_size: Some(128 << 10),
-            subbuffer_size: None,
-            uuid: [0; 16],
-            stream: 0,
-            contexts: Contexts::All,
-            has_own_ring: false,
-        };
         let create = || -> Result<_, Error> {
-            let rings = KernelRings::create(&options)?;
+            let rings = small_rings([0; 16])?;
             let scratch = FilterScratch::new(rings.processors())?;
             Ok((rings, ChosenProcesses::new()?, scratch))
         };

@@ -14,9 +14,8 @@ use crate::redaction::HashKey;
 use crate::redaction_code::RedactionMemory;
 use crate::request_code::RequestEvents;
 use crate::ring_code::RingCode;
-use crate::rings::{Contexts, KernelRings, RingOptions};
 use crate::span_slots::SpanSlots;
-use crate::testing::RandomFilters;
+use crate::testing::{RandomFilters, small_rings};
 use crate::tracefs::{EventName, SystemCall, TraceFs};
 use blkkin_filter::Filter;
 use blkkin_sys::testing::{Random, skip};
@@ -187,19 +186,11 @@ fn the_kernel_accepts_hashes_of_all_calls() {
 #[test]
 fn the_kernel_accepts_probes_of_random_functions() {
     let test = "the_kernel_accepts_probes_of_random_functions";
-    let options = RingOptions {
-        ring_size: Some(128 << 10),
-        subbuffer_size: None,
-        uuid: [0; 16],
-        stream: 0,
-        contexts: Contexts::All,
-        has_own_ring: false,
-    };
     let machine = match Machine::read() {
         Ok(machine) => machine,
         Err(error) => return skip(test, &error.to_string()),
     };
-    let rings = KernelRings::create(&options).expect("rings, as maps could be created");
+    let rings = small_rings([0; 16]).expect("rings, as maps could be created");
     let names: Vec<String> = machine.btf.functions().map(str::to_owned).collect();
     let memory = RedactionMemory::new(rings.shape().rings, HashKey::random().expect("a key"))
         .expect("memory");

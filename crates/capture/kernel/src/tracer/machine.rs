@@ -251,3 +251,34 @@ fn explicit(name: &str) -> Result<Option<Probe>, String> {
     }
     name.parse().map(Some).map_err(|error: ProbeError| error.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use blkkin_control::Processes;
+    use blkkin_sys::testing::skip;
+
+    /// Events are not recorded without a filter that cannot be parsed.
+    #[test]
+    fn an_invalid_filter_makes_all_events_unavailable() {
+        let machine = match Machine::read() {
+            Ok(machine) => machine,
+            Err(error) => {
+                return skip("an_invalid_filter_makes_all_events_unavailable", &error.to_string());
+            }
+        };
+        let group = |filter: &str| Group {
+            processes: Processes::default(),
+            filter: Some(filter.to_owned()),
+            redactions: Vec::new(),
+            is_state: false,
+            names: ["syscall:read", "syscall:write"].map(str::to_owned).into(),
+        };
+        let selected = machine.select(&group("ret <"), [0; 16], 0);
+        assert!(selected.selection.calls.is_empty(), "{selected:?}");
+        assert_eq!(selected.unavailable.len(), 2);
+        assert!(selected.unavailable[1].starts_with("`syscall:write`: the filter: "));
+        let selected = machine.select(&group("ret < 0"), [0; 16], 0);
+        assert_eq!((selected.selection.calls.len(), selected.unavailable.len()), (2, 0));
+    }
+}
