@@ -19,7 +19,8 @@ pub(crate) enum PlantedFault {
     None,
     /// Every fifth write is acknowledged, but not done.
     SkippedWrites,
-    /// Writes are acknowledged 20 ms before they are done.
+    /// Writes are acknowledged 500 ms before they are done: longer than the time between two
+    /// answers of a server on a busy machine.
     DelayedWrites,
     /// Syncs succeed without an effect.
     NoSync,
@@ -185,7 +186,7 @@ impl File for FaultyDisk<dyn File> {
             PlantedFault::DelayedWrites => {
                 let (file, bytes) = (Arc::clone(&self.inner), bytes.to_vec());
                 std::thread::spawn(move || {
-                    std::thread::sleep(Duration::from_millis(20));
+                    std::thread::sleep(Duration::from_millis(500));
                     let _ = file.write_at(&bytes, offset);
                 });
                 Ok(())
