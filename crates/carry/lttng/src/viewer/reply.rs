@@ -1,0 +1,408 @@
+//! Replies of a relay to viewers. They have no header: the request decides the layout.
+
+use super::request::RequestKind;
+use crate::fault::{Fault, Reason};
+use crate::wire::{Fields, PutFields};
+
+/// Flags of [`Reply::Index`] and [`Reply::Packet`].
+pub mod flags {
+    /// The viewer must request metadata before the packet.
+    pub const NEW_METADATA: u32 = 1;
+    /// The viewer must request new streams.
+    pub const NEW_STREAM: u32 = 2;
+}
+
+/// Reply to a [`Request`](super::Request).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// Version of the relay.
+    Connected {
+        /// Number of the viewer's connection.
+        connection: u64,
+        /// Major version.
+        major: u32,
+        /// Minor version.
+        minor: u32,
+    },
+    /// Sessions of the relay.
+    Sessions(Vec<Session>),
+    /// Result of attaching, with the streams of the session.
+    Attached {
+        /// Whether the viewer is attached.
+        status: AttachStatus,
+        /// Streams; empty unless the viewer is attached.
+        streams: Vec<Stream>,
+    },
+    /// Index of a packet, or the state of the stream.
+    Index {
+        /// Index of the packet; only `end` and `class` are valid for [`IndexStatus::Inactive`].
+        index: PacketIndex,
+        /// Whether there is a packet.
+        status: IndexStatus,
+        /// Flags of [`flags`].
+        flags: u32,
+    },
+    /// Bytes of a packet.
+    Packet {
+        /// Whether there are bytes.
+        status: PacketStatus,
+        /// Flags of [`flags`].
+        flags: u32,
+        /// Bytes, at most as many as were requested.
+        bytes: Vec<u8>,
+    },
+    /// Metadata that was not sent before.
+    Metadata {
+        /// Whether there is metadata.
+        status: MetadataStatus,
+        /// Bytes of the metadata.
+        bytes: Vec<u8>,
+    },
+    /// Streams that were not listed before.
+    NewStreams {
+        /// Whether the session goes on.
+        status: NewStreamsStatus,
+        /// Streams.
+        streams: Vec<Stream>,
+    },
+    /// Status of creating a viewer session or of detaching; 1 means success.
+    Status(u32),
+}
+
+/// Session of a relay.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Session {
+    /// Id of the session.
+    pub id: u64,
+    /// Interval of the live timer in microseconds; 0 if viewers cannot attach.
+    pub live_timer_us: u32,
+    /// Number of viewers.
+    pub clients: u32,
+    /// Number of streams.
+    pub streams: u32,
+    /// Name of the traced machine.
+    pub host: String,
+    /// Name of the session.
+    pub name: String,
+}
+
+/// Stream of a session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stream {
+    /// Id of the stream.
+    pub id: u64,
+    /// Id of the trace: one metadata stream and its data streams.
+    pub trace: u64,
+    /// True for the metadata stream.
+    pub is_metadata: bool,
+    /// Path of the trace.
+    pub path: String,
+    /// Name of the stream's file.
+    pub name: String,
+}
+
+/// Index of a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PacketIndex {
+    /// Offset of the packet, for a request of its bytes.
+    pub offset: u64,
+    /// Size of the packet with its padding, in bits.
+    pub packet_bits: u64,
+    /// Size of the packet without its padding, in bits.
+    pub content_bits: u64,
+    /// Start of the packet, in cycles of its clock.
+    pub begin: u64,
+    /// End of the packet, in cycles of its clock.
+    pub end: u64,
+    /// Number of events that the stream has discarded so far.
+    pub discarded: u64,
+    /// Id of the stream class in the metadata.
+    pub class: u64,
+}
+
+/// Defines an enum of a status field, whose undefined values are refused.
+macro_rules! status {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $number:literal $variant:ident,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name {
+            $($(#[$variant_doc])* $variant = $number,)*
+        }
+
+        impl $name {
+            fn decode(fields: &mut Fields<'_>) -> Result<$name, Fault> {
+                match fields.u32()? {
+                    $($number => Ok($name::$variant),)*
+                    other => Err(fields.fault(Reason::Value(other.into()))),
+                }
+            }
+        }
+    };
+}
+
+status! {
+    /// Result of attaching to a session.
+    AttachStatus {
+        /// The viewer is attached.
+        1 Ok,
+        /// The viewer was attached before.
+        2 Already,
+        /// The session is unknown or closed.
+        3 Unknown,
+        /// The session is not live.
+        4 NotLive,
+        /// The position is undefined.
+        5 SeekError,
+        /// The connection was not prepared for attaching.
+        6 NoSession,
+    }
+}
+
+status! {
+    /// State of a stream.
+    IndexStatus {
+        /// A packet follows in the stream.
+        1 Ok,
+        /// Nothing is known yet; the viewer asks again.
+        2 Retry,
+        /// The stream ended.
+        3 End,
+        /// The stream is unknown.
+        4 Error,
+        /// The stream has no event before the time in `end`.
+        5 Inactive,
+    }
+}
+
+status! {
+    /// Result of requesting a packet's bytes.
+    PacketStatus {
+        /// The bytes follow.
+        1 Ok,
+        /// The viewer asks again.
+        2 Retry,
+        /// There are no such bytes, or the flags say what to request first.
+        3 Error,
+        /// The stream ended.
+        4 End,
+    }
+}
+
+status! {
+    /// Result of requesting metadata.
+    MetadataStatus {
+        /// Metadata follows.
+        1 Ok,
+        /// All metadata was sent.
+        2 NoNew,
+        /// The stream is unknown, or its metadata is complete.
+        3 Error,
+    }
+}
+
+status! {
+    /// Result of requesting new streams.
+    NewStreamsStatus {
+        /// The new streams follow; there may be none.
+        1 Ok,
+        /// There are no new streams.
+        2 NoNew,
+        /// The session is unknown, or the viewer is not attached.
+        3 Error,
+        /// The session ended.
+        4 End,
+    }
+}
+
+/// Sizes of fields with padded strings, in bytes.
+const HOST_SIZE: usize = 64;
+const NAME_SIZE: usize = 255;
+const PATH_SIZE: usize = 4096;
+/// Maximum number of sessions in a reply.
+const SESSIONS_MAX: u32 = 65_536;
+/// Maximum number of streams in a reply.
+const STREAMS_MAX: u32 = 16_384;
+/// Maximum size in bytes of a packet's part, and of metadata, in a reply.
+const BYTES_MAX: u64 = 64 << 20;
+
+impl Reply {
+    /// Appends the reply to `out`.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Reply::Connected { connection, major, minor } => {
+                out.put_u64(*connection);
+                out.put_u32(*major);
+                out.put_u32(*minor);
+                out.put_u32(0);
+            }
+            Reply::Sessions(sessions) => {
+                out.put_u32(u32::try_from(sessions.len()).unwrap_or(u32::MAX));
+                for session in sessions {
+                    out.put_u64(session.id);
+                    out.put_u32(session.live_timer_us);
+                    out.put_u32(session.clients);
+                    out.put_u32(session.streams);
+                    out.put_padded(&session.host, HOST_SIZE);
+                    out.put_padded(&session.name, NAME_SIZE);
+                }
+            }
+            Reply::Attached { status, streams } => put_streams(out, *status as u32, streams),
+            Reply::NewStreams { status, streams } => put_streams(out, *status as u32, streams),
+            Reply::Index { index, status, flags } => {
+                for value in [
+                    index.offset,
+                    index.packet_bits,
+                    index.content_bits,
+                    index.begin,
+                    index.end,
+                    index.discarded,
+                    index.class,
+                ] {
+                    out.put_u64(value);
+                }
+                out.put_u32(*status as u32);
+                out.put_u32(*flags);
+            }
+            Reply::Packet { status, flags, bytes } => {
+                out.put_u32(*status as u32);
+                out.put_u32(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
+                out.put_u32(*flags);
+                out.extend_from_slice(bytes);
+            }
+            Reply::Metadata { status, bytes } => {
+                out.put_u64(bytes.len() as u64);
+                out.put_u32(*status as u32);
+                out.extend_from_slice(bytes);
+            }
+            Reply::Status(status) => out.put_u32(*status),
+        }
+    }
+
+    /// Decodes the reply to a request, and returns it with its size in bytes; `None` if it is
+    /// incomplete.
+    pub fn decode(kind: RequestKind, bytes: &[u8]) -> Result<Option<(Reply, usize)>, Fault> {
+        let mut fields = Fields::new(name_of(kind), bytes, 0);
+        match decode_fields(kind, &mut fields) {
+            Ok(reply) => Ok(Some((reply, bytes.len() - fields.remaining()))),
+            Err(Fault { reason: Reason::Short, .. }) => Ok(None),
+            Err(fault) => Err(fault),
+        }
+    }
+}
+
+fn name_of(kind: RequestKind) -> &'static str {
+    match kind {
+        RequestKind::Connect => "reply to CONNECT",
+        RequestKind::ListSessions => "reply to LIST_SESSIONS",
+        RequestKind::Attach => "reply to ATTACH_SESSION",
+        RequestKind::NextIndex => "reply to GET_NEXT_INDEX",
+        RequestKind::Packet => "reply to GET_PACKET",
+        RequestKind::Metadata => "reply to GET_METADATA",
+        RequestKind::NewStreams => "reply to GET_NEW_STREAMS",
+        RequestKind::CreateViewerSession => "reply to CREATE_SESSION",
+        RequestKind::Detach => "reply to DETACH_SESSION",
+    }
+}
+
+fn put_streams(out: &mut Vec<u8>, status: u32, streams: &[Stream]) {
+    out.put_u32(status);
+    out.put_u32(u32::try_from(streams.len()).unwrap_or(u32::MAX));
+    for stream in streams {
+        out.put_u64(stream.id);
+        out.put_u64(stream.trace);
+        out.put_u32(stream.is_metadata.into());
+        out.put_padded(&stream.path, PATH_SIZE);
+        out.put_padded(&stream.name, NAME_SIZE);
+    }
+}
+
+fn count(fields: &mut Fields<'_>, max: u32, permitted: &'static str) -> Result<u32, Fault> {
+    let declared = fields.u32()?;
+    match declared <= max {
+        true => Ok(declared),
+        false => {
+            let reason = Reason::Size { declared: declared.into(), permitted };
+            Err(fields.fault(reason))
+        }
+    }
+}
+
+fn bytes_of(fields: &mut Fields<'_>, declared: u64) -> Result<Vec<u8>, Fault> {
+    if declared > BYTES_MAX {
+        return Err(fields.fault(Reason::Size { declared, permitted: "up to 64 MiB" }));
+    }
+    Ok(fields.take(declared as usize)?.to_vec())
+}
+
+fn streams_of(fields: &mut Fields<'_>) -> Result<Vec<Stream>, Fault> {
+    let count = count(fields, STREAMS_MAX, "up to 16384 streams")?;
+    let stream = |_| {
+        Ok(Stream {
+            id: fields.u64()?,
+            trace: fields.u64()?,
+            is_metadata: fields.u32()? != 0,
+            path: fields.string(PATH_SIZE)?.to_owned(),
+            name: fields.string(NAME_SIZE)?.to_owned(),
+        })
+    };
+    (0..count).map(stream).collect()
+}
+
+fn decode_fields(kind: RequestKind, fields: &mut Fields<'_>) -> Result<Reply, Fault> {
+    Ok(match kind {
+        RequestKind::Connect => {
+            let connection = fields.u64()?;
+            let (major, minor) = (fields.u32()?, fields.u32()?);
+            fields.u32()?;
+            Reply::Connected { connection, major, minor }
+        }
+        RequestKind::ListSessions => {
+            let count = count(fields, SESSIONS_MAX, "up to 65536 sessions")?;
+            let session = |_| {
+                Ok(Session {
+                    id: fields.u64()?,
+                    live_timer_us: fields.u32()?,
+                    clients: fields.u32()?,
+                    streams: fields.u32()?,
+                    host: fields.string(HOST_SIZE)?.to_owned(),
+                    name: fields.string(NAME_SIZE)?.to_owned(),
+                })
+            };
+            Reply::Sessions((0..count).map(session).collect::<Result<_, Fault>>()?)
+        }
+        RequestKind::Attach => {
+            let status = AttachStatus::decode(fields)?;
+            Reply::Attached { status, streams: streams_of(fields)? }
+        }
+        RequestKind::NewStreams => {
+            let status = NewStreamsStatus::decode(fields)?;
+            Reply::NewStreams { status, streams: streams_of(fields)? }
+        }
+        RequestKind::NextIndex => {
+            let index = PacketIndex {
+                offset: fields.u64()?,
+                packet_bits: fields.u64()?,
+                content_bits: fields.u64()?,
+                begin: fields.u64()?,
+                end: fields.u64()?,
+                discarded: fields.u64()?,
+                class: fields.u64()?,
+            };
+            let status = IndexStatus::decode(fields)?;
+            Reply::Index { index, status, flags: fields.u32()? }
+        }
+        RequestKind::Packet => {
+            let status = PacketStatus::decode(fields)?;
+            let (size, flags) = (fields.u32()?, fields.u32()?);
+            let size = if status == PacketStatus::Ok { size } else { 0 };
+            Reply::Packet { status, flags, bytes: bytes_of(fields, size.into())? }
+        }
+        RequestKind::Metadata => {
+            let size = fields.u64()?;
+            let status = MetadataStatus::decode(fields)?;
+            let size = if status == MetadataStatus::Ok { size } else { 0 };
+            Reply::Metadata { status, bytes: bytes_of(fields, size)? }
+        }
+        RequestKind::CreateViewerSession | RequestKind::Detach => Reply::Status(fields.u32()?),
+    })
+}
