@@ -4,7 +4,8 @@
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 use std::ffi::c_int;
-use std::io;
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -57,6 +58,21 @@ fn ignores(status: &str, signal: c_int) -> bool {
 /// clean up, instead of being killed.
 pub(crate) fn handle_file_size_signal() -> io::Result<()> {
     flag::register(SIGXFSZ, Arc::default())?;
+    Ok(())
+}
+
+/// Starts a thread that calls `act` whenever one of `signals` arrives.
+pub(crate) fn on_signals(signals: &[i32], act: impl Fn() + Send + 'static) -> io::Result<()> {
+    let (mut come, tell) = UnixStream::pair()?;
+    for signal in signals {
+        signal_hook::low_level::pipe::register(*signal, tell.try_clone()?)?;
+    }
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        let mut byte = [0];
+        while come.read_exact(&mut byte).is_ok() {
+            act();
+        }
+    })?;
     Ok(())
 }
 

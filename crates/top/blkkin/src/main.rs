@@ -104,6 +104,7 @@ enum Command {
     Agent(commands::agent::Args),
     #[command(hide = true)]
     KernelTracer(commands::kernel_tracer::Args),
+    Relay(commands::relay::Args),
     Scribe(commands::scribe::Args),
     Server(commands::server::Args),
     Store(commands::store::Args),
@@ -133,6 +134,7 @@ fn main() -> ExitCode {
         Command::Record(args) => commands::record::run(args),
         Command::Agent(args) => commands::agent::run(args),
         Command::KernelTracer(args) => commands::kernel_tracer::run(&args),
+        Command::Relay(args) => commands::relay::run(args),
         Command::Scribe(args) => commands::scribe::run(args),
         Command::Send(args) => commands::send::run(args),
         Command::Server(args) => commands::server::run(args),

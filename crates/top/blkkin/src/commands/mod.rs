@@ -18,6 +18,7 @@ mod private_agent;
 pub(crate) mod probe;
 pub(crate) mod query;
 pub(crate) mod record;
+pub(crate) mod relay;
 pub(crate) mod sampling;
 pub(crate) mod scribe;
 pub(crate) mod send;

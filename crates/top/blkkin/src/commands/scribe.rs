@@ -2,13 +2,13 @@
 
 use crate::directories::state_directory;
 use crate::exit::{self, Error, Exit};
+use crate::interrupt::on_signals;
 use crate::values;
 use blkkin_scribed::{Config, Daemon, Options, Plan, Problem, Target};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 /// Store messages of Scribe's protocol, and forward them
@@ -172,21 +172,6 @@ fn check(plan: &Plan) -> Result<Exit, Error> {
         exit::warn(&problem.to_string());
     }
     Ok(if plan.problems.is_empty() { Exit::Ok } else { Exit::Failed })
-}
-
-/// Starts a thread that calls `act` whenever one of `signals` arrives.
-fn on_signals(signals: &[i32], act: impl Fn() + Send + 'static) -> io::Result<()> {
-    let (mut come, tell) = UnixStream::pair()?;
-    for signal in signals {
-        signal_hook::low_level::pipe::register(*signal, tell.try_clone()?)?;
-    }
-    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
-        let mut byte = [0];
-        while come.read_exact(&mut byte).is_ok() {
-            act();
-        }
-    })?;
-    Ok(())
 }
 
 /// Writes a log line to standard error, for people and for systemd's journal.

@@ -1,0 +1,186 @@
+//! Metadata of a trace, as text for viewers.
+//!
+//! Producers cut metadata into packets at any byte, but a viewer must get whole declarations. So
+//! the text is put together here, and viewers get it up to the end of the last whole declaration.
+
+use blkkin_ctf::metadata::{METADATA_SIZE_MAX, unpack};
+
+/// Text that begins each part of the metadata for a viewer: `babeltrace2` recognizes TSDL by it.
+const SIGNATURE: &[u8] = b"/* CTF 1.8 */\n";
+
+/// Metadata of a trace.
+#[derive(Debug, Default)]
+pub(crate) struct Metadata {
+    text: Declarations,
+    /// Metadata that a producer sends again from its start, after a rotation.
+    resent: Option<Declarations>,
+    /// Bytes that are no whole metadata packet yet.
+    pending: Vec<u8>,
+    /// Incremented when metadata was replaced by other metadata, not by an extension of it.
+    pub(crate) generation: u64,
+}
+
+/// Text of declarations, with the position of a scanner for their ends.
+#[derive(Debug, Default)]
+struct Declarations {
+    text: Vec<u8>,
+    /// Length of the whole declarations at the text's start, in bytes.
+    whole: usize,
+    scanned: usize,
+    depth: u32,
+    within: Within,
+}
+
+/// Lexical state of a scanner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Within {
+    #[default]
+    Code,
+    /// After a `/` that may begin a comment.
+    Slash,
+    Comment,
+    /// In a comment, after a `*` that may end it.
+    CommentStar,
+    LineComment,
+    Quotes(u8),
+    /// After a backslash in quotes.
+    Escape(u8),
+}
+
+impl Metadata {
+    /// Appends metadata in any form that a file may have. Returns false if it is too large.
+    pub(crate) fn append(&mut self, bytes: &[u8]) -> bool {
+        let present = self.resent.as_ref().unwrap_or(&self.text).text.len();
+        if present + self.pending.len() + bytes.len() > METADATA_SIZE_MAX {
+            return false;
+        }
+        self.pending.extend_from_slice(bytes);
+        // Bytes that are no whole packets wait for the rest.
+        let Ok(more) = unpack(&self.pending[..]) else { return true };
+        if more.stray.is_some() {
+            return true;
+        }
+        let more = more.text;
+        self.pending.clear();
+        let Some(resent) = &mut self.resent else {
+            self.text.append(more.as_bytes());
+            return true;
+        };
+        resent.append(more.as_bytes());
+        let shorter = resent.text.len().min(self.text.text.len());
+        let is_same = resent.text.get(..shorter) == self.text.text.get(..shorter);
+        if !is_same || resent.text.len() >= self.text.text.len() {
+            self.generation += u64::from(!is_same);
+            self.text = self.resent.take().unwrap_or_default();
+        }
+        true
+    }
+
+    /// Begins to expect all metadata again.
+    pub(crate) fn restart(&mut self) {
+        self.pending.clear();
+        if !self.text.text.is_empty() {
+            self.resent = Some(Declarations::default());
+        }
+    }
+
+    /// Returns the length of the whole declarations, in bytes.
+    pub(crate) fn whole(&self) -> usize {
+        self.text.whole
+    }
+
+    /// Returns the whole declarations from byte `from` on, with a signature; `None` if there are no
+    /// more.
+    pub(crate) fn after(&self, from: usize) -> Option<Vec<u8>> {
+        let more = self.text.text.get(from..self.text.whole)?;
+        (!more.is_empty()).then(|| [SIGNATURE, more].concat())
+    }
+}
+
+impl Declarations {
+    fn append(&mut self, bytes: &[u8]) {
+        self.text.extend_from_slice(bytes);
+        for (offset, byte) in self.text.iter().enumerate().skip(self.scanned) {
+            self.within = match (self.within, byte) {
+                (Within::Code | Within::Slash, b'"' | b'\'') => Within::Quotes(*byte),
+                (Within::Slash, b'*') => Within::Comment,
+                (Within::Slash, b'/') => Within::LineComment,
+                (Within::Code, b'/') => Within::Slash,
+                (Within::Code | Within::Slash, _) => {
+                    match byte {
+                        b'{' => self.depth = self.depth.saturating_add(1),
+                        b'}' => self.depth = self.depth.saturating_sub(1),
+                        b';' if self.depth == 0 => self.whole = offset + 1,
+                        _ => {}
+                    }
+                    Within::Code
+                }
+                (Within::Comment, b'*') => Within::CommentStar,
+                (Within::CommentStar, b'*') => Within::CommentStar,
+                (Within::CommentStar, b'/') => Within::Code,
+                (Within::CommentStar, _) => Within::Comment,
+                (Within::LineComment, b'\n') => Within::Code,
+                (Within::Quotes(_), b'\n') => Within::Code,
+                (Within::Quotes(quote), byte) if *byte == quote => Within::Code,
+                (Within::Quotes(quote), b'\\') => Within::Escape(quote),
+                (Within::Escape(quote), _) => Within::Quotes(quote),
+                (within, _) => within,
+            };
+        }
+        self.scanned = self.text.len();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use blkkin_ctf::metadata::pack;
+    use blkkin_ctf::schema::{ByteOrder, Uuid};
+
+    const TEXT: &str = "/* CTF 1.8 */\ntypealias integer { size = 8; } := a;\n\
+        trace { uuid = \"a;}b\"; /* ; */ };\nevent { // };\n id = 0; };\n";
+
+    /// For each cut of the text, viewers get the declarations that end before the cut.
+    #[test]
+    fn viewers_get_whole_declarations() {
+        let ends: Vec<usize> = [":= a;", "*/ };", "id = 0; };"]
+            .map(|end| TEXT.find(end).unwrap() + end.len())
+            .to_vec();
+        for cut in 0..=TEXT.len() {
+            let mut metadata = Metadata::default();
+            assert!(metadata.append(&TEXT.as_bytes()[..cut]));
+            let expected = ends.iter().rfind(|end| **end <= cut).copied().unwrap_or(0);
+            assert_eq!(metadata.whole(), expected, "{cut}");
+            assert!(metadata.append(&TEXT.as_bytes()[cut..]));
+            assert_eq!(metadata.whole(), ends[2], "{cut}");
+            let rest = [SIGNATURE, &TEXT.as_bytes()[expected..ends[2]]].concat();
+            assert_eq!(metadata.after(expected), (expected < ends[2]).then_some(rest));
+        }
+    }
+
+    #[test]
+    fn packets_may_arrive_in_parts() {
+        let packed = pack(TEXT, Uuid([7; 16]), ByteOrder::Little);
+        for cut in [1, 40, 4095] {
+            let mut metadata = Metadata::default();
+            assert!(metadata.append(&packed[..cut]));
+            assert_eq!(metadata.whole(), 0);
+            assert!(metadata.append(&packed[cut..]));
+            assert_eq!(metadata.whole(), TEXT.len() - 1);
+        }
+    }
+
+    #[test]
+    fn metadata_that_is_sent_again_extends_the_earlier() {
+        let mut metadata = Metadata::default();
+        metadata.append(b"trace { };\n");
+        metadata.restart();
+        metadata.append(b"trace { ");
+        assert_eq!(metadata.whole(), 10);
+        metadata.append(b"};\nevent { };");
+        assert_eq!((metadata.whole(), metadata.generation), (21 + 3, 0));
+        metadata.restart();
+        metadata.append(b"trace { other };");
+        assert_eq!(metadata.generation, 1);
+    }
+}

@@ -1,0 +1,282 @@
+//! Sockets of the relay: a port for each kind of connection, and a thread for each connection.
+
+use crate::control::{Close, Control};
+use crate::data::DataReceiver;
+use crate::sessions::Sessions;
+use crate::viewing::Viewing;
+use parking_lot::{Condvar, Mutex};
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Addresses of a relay's ports; port 0 selects a free port.
+#[derive(Clone, Copy, Debug)]
+pub struct Addresses {
+    /// Address for producers' control connections.
+    pub control: SocketAddr,
+    /// Address for producers' data connections.
+    pub data: SocketAddr,
+    /// Address for viewers.
+    pub viewers: SocketAddr,
+}
+
+/// Settings of a relay.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Addresses to listen on.
+    pub addresses: Addresses,
+    /// Directory for the sessions.
+    pub output: PathBuf,
+    /// Maximum number of connections of each kind.
+    pub connections_max: usize,
+}
+
+/// A running relay, which stops when it is dropped.
+#[derive(Debug)]
+pub struct Relay {
+    shared: Arc<Shared>,
+    addresses: Addresses,
+    listeners: Vec<(TcpListener, JoinHandle<()>)>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    sessions: Arc<Sessions>,
+    connections_max: usize,
+    is_stopping: AtomicBool,
+    /// Sockets of all connections, by number, to interrupt their threads.
+    sockets: Mutex<HashMap<u64, (Kind, TcpStream)>>,
+    ended: Condvar,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Control,
+    Data,
+    Viewer,
+}
+
+/// Size of the buffer for reading a connection, in bytes.
+const READ_SIZE: usize = 256 << 10;
+/// Maximum size of a command that is not complete, in bytes.
+const INPUT_MAX: usize = 32 << 20;
+/// Time limit for sending a reply. A peer that does not read it is disconnected.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Pause after a failed `accept`, usually for lack of descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Time limit for connections to end when the relay stops.
+const STOP_PATIENCE: Duration = Duration::from_secs(10);
+
+impl Relay {
+    /// Binds the ports and starts to accept connections. `log` receives lines for the operator.
+    pub fn start(
+        options: Options,
+        log: impl Fn(&str) + Send + Sync + 'static,
+    ) -> io::Result<Relay> {
+        let Options { addresses, output, connections_max } = options;
+        let control = TcpListener::bind(addresses.control)?;
+        let data = TcpListener::bind(addresses.data)?;
+        let viewers = TcpListener::bind(addresses.viewers)?;
+        let addresses = Addresses {
+            control: control.local_addr()?,
+            data: data.local_addr()?,
+            viewers: viewers.local_addr()?,
+        };
+        let shared = Arc::new(Shared {
+            sessions: Arc::new(Sessions::new(output, log)),
+            connections_max,
+            is_stopping: AtomicBool::new(false),
+            sockets: Mutex::default(),
+            ended: Condvar::new(),
+        });
+        let mut relay = Relay { shared, addresses, listeners: Vec::new() };
+        let kinds = [(Kind::Control, control), (Kind::Data, data), (Kind::Viewer, viewers)];
+        for (kind, listener) in kinds {
+            let (shared, accepting) = (relay.shared.clone(), listener.try_clone()?);
+            let thread = thread::Builder::new().name("relay accept".to_owned());
+            let thread = thread.spawn(move || shared.accept(kind, &accepting))?;
+            relay.listeners.push((listener, thread));
+        }
+        Ok(relay)
+    }
+
+    /// Returns the addresses that the relay listens on.
+    pub fn addresses(&self) -> Addresses {
+        self.addresses
+    }
+
+    /// Returns the sessions of the relay.
+    pub fn sessions(&self) -> &Arc<Sessions> {
+        &self.shared.sessions
+    }
+
+    /// Closes all connections and ends all threads.
+    pub fn stop(&mut self) {
+        self.shared.is_stopping.store(true, Ordering::SeqCst);
+        self.shared.sessions.disk().stop();
+        for (listener, thread) in self.listeners.drain(..) {
+            // Shutting the listener down interrupts `accept`.
+            let _ = rustix::net::shutdown(&listener, rustix::net::Shutdown::Both);
+            let _ = thread.join();
+        }
+        let mut sockets = self.shared.sockets.lock();
+        for (_, socket) in sockets.values() {
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+        let deadline = Instant::now() + STOP_PATIENCE;
+        while !sockets.is_empty() && Instant::now() < deadline {
+            self.shared.ended.wait_until(&mut sockets, deadline);
+        }
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Shared {
+    fn accept(self: &Arc<Self>, kind: Kind, listener: &TcpListener) {
+        loop {
+            let accepted = listener.accept();
+            if self.is_stopping.load(Ordering::SeqCst) {
+                return;
+            }
+            match accepted {
+                Ok((socket, address)) => {
+                    if let Err(error) = self.open(kind, socket, address) {
+                        self.log_close(kind, address, &error);
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(_) => thread::sleep(ACCEPT_PAUSE),
+            }
+        }
+    }
+
+    fn open(
+        self: &Arc<Self>,
+        kind: Kind,
+        socket: TcpStream,
+        address: SocketAddr,
+    ) -> io::Result<()> {
+        socket.set_nodelay(true)?;
+        socket.set_write_timeout(Some(WRITE_TIMEOUT))?;
+        let number = self.sessions.new_id();
+        let mut sockets = self.sockets.lock();
+        if sockets.values().filter(|(own, _)| *own == kind).count() >= self.connections_max {
+            return Err(io::Error::other("there are too many connections"));
+        }
+        sockets.insert(number, (kind, socket.try_clone()?));
+        drop(sockets);
+        let connection = Connection { shared: self.clone(), kind, number, socket, address };
+        let thread = thread::Builder::new().name("relay peer".to_owned());
+        thread.spawn(move || connection.run())?;
+        Ok(())
+    }
+
+    fn log_close(&self, kind: Kind, address: SocketAddr, why: &dyn std::fmt::Display) {
+        let kind = match kind {
+            Kind::Control => "producer",
+            Kind::Data => "producer's data",
+            Kind::Viewer => "viewer",
+        };
+        self.sessions.disk().log(&format!("{kind} {address} is disconnected: {why}"));
+    }
+}
+
+/// A connection, which its thread serves. It is removed from the table when dropped.
+struct Connection {
+    shared: Arc<Shared>,
+    kind: Kind,
+    number: u64,
+    socket: TcpStream,
+    address: SocketAddr,
+}
+
+impl Connection {
+    fn run(self) {
+        let served = match self.kind {
+            Kind::Control => self.serve_control(),
+            Kind::Data => self.receive_data(),
+            Kind::Viewer => self.serve_viewer(),
+        };
+        if let Err(why) = served {
+            self.shared.log_close(self.kind, self.address, &why);
+        }
+    }
+
+    fn peer(&self) -> IpAddr {
+        self.address.ip().to_canonical()
+    }
+
+    fn serve_control(&self) -> Result<(), Close> {
+        let mut control = Control::new(self.shared.sessions.clone(), self.peer());
+        self.serve(|input, output| control.receive(input, output))
+    }
+
+    fn serve_viewer(&self) -> Result<(), Close> {
+        let mut viewing = Viewing::new(self.shared.sessions.clone());
+        self.serve(|input, output| viewing.receive(input, output))
+    }
+
+    fn receive_data(&self) -> Result<(), Close> {
+        let mut data = DataReceiver::new(self.shared.sessions.clone(), self.peer());
+        let mut buffer = vec![0; READ_SIZE];
+        loop {
+            match self.read(&mut buffer)? {
+                0 => return Ok(()),
+                size => data.receive(buffer.get(..size).unwrap_or_default())?,
+            }
+        }
+    }
+
+    /// Reads requests and sends the replies of `receive`, which returns the number of bytes used.
+    fn serve(
+        &self,
+        mut receive: impl FnMut(&[u8], &mut Vec<u8>) -> Result<usize, Close>,
+    ) -> Result<(), Close> {
+        let (mut input, mut output) = (Vec::new(), Vec::new());
+        let mut buffer = vec![0; READ_SIZE];
+        loop {
+            let received = receive(&input, &mut output);
+            (&self.socket).write_all(&output)?;
+            output.clear();
+            output.shrink_to(READ_SIZE);
+            match received? {
+                0 if input.len() > INPUT_MAX => return Err(Close::Order("a command is too large")),
+                0 => match self.read(&mut buffer)? {
+                    0 => return Ok(()),
+                    size => input.extend_from_slice(buffer.get(..size).unwrap_or_default()),
+                },
+                used => {
+                    input.drain(..used);
+                    input.shrink_to(READ_SIZE);
+                }
+            }
+        }
+    }
+
+    fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match (&self.socket).read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(0),
+                read => return read,
+            }
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.shared.sockets.lock().remove(&self.number);
+        self.shared.ended.notify_all();
+    }
+}

@@ -1,0 +1,242 @@
+//! Session of a producer's connection: its streams and chunks.
+
+use crate::chunk::Chunk;
+use crate::files::Disk;
+use crate::output::{Output, now_s};
+use crate::stream::{Stream, StreamName};
+use blkkin_lttng::relay::{AddStream, ChunkAction, CreateChunk, CreateSession, Rotation};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Instant;
+
+/// A session of a producer's connection.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) id: u64,
+    pub(crate) host: String,
+    pub(crate) name: String,
+    pub(crate) live_timer_us: u32,
+    pub(crate) is_snapshot: bool,
+    pub(crate) output: Arc<Output>,
+    /// Address of the producer. Only data connections from it may add packets.
+    pub(crate) peer: IpAddr,
+    /// Number of attached viewers.
+    pub(crate) viewers: AtomicU32,
+    /// Number of the data connection that adds packets; 0 before the first packet.
+    data_connection: AtomicU64,
+    disk: Disk,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Streams in the order in which they were added.
+    streams: Vec<Arc<Stream>>,
+    /// Number of streams that viewers may see.
+    published: usize,
+    /// Chunks that are not closed, by their ids.
+    chunks: BTreeMap<u64, Arc<Chunk>>,
+    /// Id of the chunk in which new streams begin.
+    current: Option<u64>,
+    /// Time at which the producer has closed its connection.
+    ended: Option<Instant>,
+}
+
+/// Description of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionSummary {
+    /// Id of the session.
+    pub id: u64,
+    /// Name of the traced machine.
+    pub host: String,
+    /// Name of the session.
+    pub name: String,
+    /// Interval of the live timer in microseconds; 0 if viewers cannot attach.
+    pub live_timer_us: u32,
+    /// Number of attached viewers.
+    pub viewers: u32,
+    /// Number of streams, with those of metadata.
+    pub streams: u32,
+}
+
+/// Maximum number of streams of a session.
+const STREAMS_MAX: usize = 16_384;
+
+impl Session {
+    pub(crate) fn new(
+        id: u64,
+        created: CreateSession,
+        output: Arc<Output>,
+        peer: IpAddr,
+        disk: Disk,
+    ) -> Session {
+        Session {
+            id,
+            host: created.host,
+            name: created.name,
+            live_timer_us: created.live_timer_us,
+            is_snapshot: created.is_snapshot,
+            output,
+            peer,
+            viewers: AtomicU32::new(0),
+            data_connection: AtomicU64::new(0),
+            disk,
+            state: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn summary(&self) -> SessionSummary {
+        SessionSummary {
+            id: self.id,
+            host: self.host.clone(),
+            name: self.name.clone(),
+            live_timer_us: self.live_timer_us,
+            viewers: self.viewers.load(Ordering::Relaxed),
+            streams: u32::try_from(self.state.lock().streams.len()).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// Returns whether the data connection with this number may add packets: the first one that
+    /// does, from the producer's address.
+    pub(crate) fn admits(&self, connection: u64, peer: IpAddr) -> bool {
+        let claim = self.data_connection.compare_exchange(
+            0,
+            connection,
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
+        peer == self.peer && (claim.is_ok() || claim == Err(connection))
+    }
+
+    /// Adds a stream to the present chunk. Before version 2.11 there are no chunks, so the first
+    /// stream begins one.
+    pub(crate) fn add_stream(&self, id: u64, added: AddStream) -> io::Result<Arc<Stream>> {
+        let mut state = self.state.lock();
+        let AddStream { name, path, .. } = added;
+        if state.streams.len() >= STREAMS_MAX {
+            return Err(io::Error::other(format!("a session has at most {STREAMS_MAX} streams")));
+        }
+        let current = state.current.unwrap_or(0);
+        let chunk = state.chunks.get(&current).cloned();
+        let chunk = match chunk {
+            Some(chunk) => chunk,
+            None => self.begin_chunk(&mut state, &CreateChunk::default()),
+        };
+        let trace = state.streams.iter().find(|stream| stream.path == path);
+        let trace = trace.map_or(id, |stream| stream.trace);
+        let name = StreamName { id, trace, path, name };
+        let stream = Stream::create(name, chunk, self.is_snapshot, self.disk.clone())?;
+        let stream = Arc::new(stream);
+        state.streams.push(stream.clone());
+        Ok(stream)
+    }
+
+    fn begin_chunk(&self, state: &mut State, created: &CreateChunk) -> Arc<Chunk> {
+        let CreateChunk { id, created_s, name } = created;
+        let created_s = if *created_s == 0 { now_s() } else { *created_s };
+        let chunk = self.output.chunk(*id, created_s, name.as_deref());
+        state.chunks.insert(*id, chunk.clone());
+        state.current = Some(*id);
+        chunk
+    }
+
+    /// Begins a chunk, in which new streams begin.
+    pub(crate) fn create_chunk(&self, created: &CreateChunk) {
+        let mut state = self.state.lock();
+        if !state.chunks.contains_key(&created.id) {
+            self.begin_chunk(&mut state, created);
+        }
+    }
+
+    /// Returns whether the session has an open chunk.
+    pub(crate) fn has_chunk(&self) -> bool {
+        !self.state.lock().chunks.is_empty()
+    }
+
+    /// Moves streams to another chunk. Fails if a stream or the chunk is unknown.
+    pub(crate) fn rotate(&self, rotation: &Rotation) -> io::Result<()> {
+        let unknown = || io::Error::from(io::ErrorKind::NotFound);
+        // Without a new chunk, the session ends.
+        let Some(id) = rotation.chunk else { return Ok(()) };
+        let chunk = self.state.lock().chunks.get(&id).cloned().ok_or_else(unknown)?;
+        for (stream, at) in &rotation.positions {
+            self.stream(*stream).ok_or_else(unknown)?.rotate(chunk.clone(), *at)?;
+        }
+        Ok(())
+    }
+
+    /// Ends a chunk.
+    pub(crate) fn close_chunk(
+        &self,
+        id: u64,
+        closed_s: u64,
+        action: Option<ChunkAction>,
+    ) -> io::Result<()> {
+        let chunk = self.state.lock().chunks.remove(&id);
+        let chunk = chunk.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        match action {
+            Some(ChunkAction::Complete) => chunk.complete(),
+            Some(ChunkAction::Delete) => chunk.delete(),
+            Some(ChunkAction::Keep) | None => {}
+        }
+        chunk.end_use(&self.output.directory, closed_s)?;
+        for stream in self.streams() {
+            stream.forget_deleted();
+        }
+        Ok(())
+    }
+
+    pub(crate) fn stream(&self, id: u64) -> Option<Arc<Stream>> {
+        self.state.lock().streams.iter().find(|stream| stream.id == id).cloned()
+    }
+
+    /// Returns all streams.
+    pub(crate) fn streams(&self) -> Vec<Arc<Stream>> {
+        self.state.lock().streams.clone()
+    }
+
+    /// Lets viewers see all streams that were added so far.
+    pub(crate) fn publish_streams(&self) {
+        let mut state = self.state.lock();
+        state.published = state.streams.len();
+    }
+
+    /// Returns the streams for viewers from number `from` on. The streams of a trace are only shown
+    /// together with its metadata stream.
+    pub(crate) fn published_from(&self, from: usize) -> Vec<Arc<Stream>> {
+        let state = self.state.lock();
+        state.streams.get(from..state.published).unwrap_or_default().to_vec()
+    }
+
+    /// Returns the number of streams that viewers may see.
+    pub(crate) fn published(&self) -> usize {
+        self.state.lock().published
+    }
+
+    /// Notes that the producer has closed its connection.
+    pub(crate) fn end(&self) {
+        self.state.lock().ended = Some(Instant::now());
+    }
+
+    /// Returns the time at which the producer has closed its connection.
+    pub(crate) fn ended(&self) -> Option<Instant> {
+        self.state.lock().ended
+    }
+}
+
+impl Stream {
+    /// Returns the path of the stream's trace below the session's directory. Before version 2.11
+    /// the path of a stream starts with host and session.
+    pub(crate) fn trace_path(path: &str, minor: u32) -> &str {
+        if minor >= 11 {
+            return path;
+        }
+        let domain = ["/ust/", "/kernel/"].iter().filter_map(|domain| path.find(domain)).min();
+        let domain = domain.or_else(|| path.ends_with("/kernel").then(|| path.len() - 7));
+        domain.and_then(|at| path.get(at + 1..)).unwrap_or(path)
+    }
+}

@@ -1,0 +1,128 @@
+//! All sessions of the relay, and the ids of sessions and streams.
+
+use crate::files::{Disk, Log};
+use crate::output::Output;
+use crate::session::{Session, SessionSummary};
+use crate::stream::Stream;
+use blkkin_lttng::relay::{AddStream, CreateSession};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// Sessions of a relay, shared by all connections.
+#[derive(Debug)]
+pub struct Sessions {
+    root: PathBuf,
+    disk: Disk,
+    state: Mutex<State>,
+    next_id: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    sessions: BTreeMap<u64, Arc<Session>>,
+    /// Streams of all sessions by their ids, which data connections refer to.
+    streams: HashMap<u64, (Weak<Session>, Arc<Stream>)>,
+    /// Outputs of sessions by the producer and the session's id there.
+    outputs: HashMap<([u8; 16], u64), Weak<Output>>,
+}
+
+/// Maximum number of sessions.
+const SESSIONS_MAX: usize = 4096;
+/// Time for which an ended session is kept, so that packets in flight are still written and viewers
+/// read the rest.
+const KEPT_AFTER_END: Duration = Duration::from_secs(30);
+
+impl Sessions {
+    /// Makes a relay's sessions, which are written below the directory `root`. `log` receives lines
+    /// about faults.
+    pub fn new(root: PathBuf, log: impl Fn(&str) + Send + Sync + 'static) -> Sessions {
+        let log: Log = Arc::new(log);
+        let (disk, state) = (Disk::new(log), Mutex::default());
+        Sessions { root, disk, state, next_id: AtomicU64::new(1) }
+    }
+
+    /// Describes all sessions whose producers are connected.
+    pub fn list(&self) -> Vec<SessionSummary> {
+        let sessions: Vec<Arc<Session>> = self.state.lock().sessions.values().cloned().collect();
+        let live = sessions.iter().filter(|session| session.ended().is_none());
+        live.map(|session| session.summary()).collect()
+    }
+
+    pub(crate) fn disk(&self) -> &Disk {
+        &self.disk
+    }
+
+    /// Returns an id, unique among sessions, streams and connections.
+    pub(crate) fn new_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Creates a session and its directory.
+    pub(crate) fn create(&self, created: CreateSession, peer: IpAddr) -> io::Result<Arc<Session>> {
+        let mut state = self.state.lock();
+        state.remove_ended();
+        if state.sessions.len() >= SESSIONS_MAX {
+            return Err(io::Error::other(format!("there are {SESSIONS_MAX} sessions already")));
+        }
+        let key = (created.producer, created.id);
+        let shared = state.outputs.get(&key).and_then(Weak::upgrade);
+        // Producers before version 2.11 have no id.
+        let shared = shared.filter(|_| created.producer != [0; 16] && !created.is_snapshot);
+        let output = match shared {
+            Some(output) => output,
+            None => {
+                let output = Arc::new(Output::create(&self.root, &created)?);
+                state.outputs.insert(key, Arc::downgrade(&output));
+                output
+            }
+        };
+        let id = self.new_id();
+        let session = Arc::new(Session::new(id, created, output, peer, self.disk.clone()));
+        state.sessions.insert(id, session.clone());
+        Ok(session)
+    }
+
+    pub(crate) fn session(&self, id: u64) -> Option<Arc<Session>> {
+        self.state.lock().sessions.get(&id).cloned()
+    }
+
+    /// Adds a stream to a session.
+    pub(crate) fn add_stream(
+        &self,
+        session: &Arc<Session>,
+        added: AddStream,
+    ) -> io::Result<Arc<Stream>> {
+        let stream = session.add_stream(self.new_id(), added)?;
+        let entry = (Arc::downgrade(session), stream.clone());
+        self.state.lock().streams.insert(stream.id, entry);
+        Ok(stream)
+    }
+
+    /// Returns a stream and its session, for a data connection.
+    pub(crate) fn stream(&self, id: u64) -> Option<(Arc<Session>, Arc<Stream>)> {
+        let state = self.state.lock();
+        let (session, stream) = state.streams.get(&id)?;
+        Some((session.upgrade()?, stream.clone()))
+    }
+}
+
+impl State {
+    /// Removes sessions that ended a while ago and have no viewer.
+    fn remove_ended(&mut self) {
+        self.sessions.retain(|_, session| {
+            let is_old = session.ended().is_some_and(|ended| ended.elapsed() >= KEPT_AFTER_END);
+            !is_old || session.viewers.load(Ordering::Relaxed) > 0
+        });
+        let sessions = &self.sessions;
+        self.streams.retain(|_, (session, _)| {
+            session.upgrade().is_some_and(|session| sessions.contains_key(&session.id))
+        });
+        self.outputs.retain(|_, output| output.strong_count() > 0);
+    }
+}

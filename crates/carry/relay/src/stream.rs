@@ -1,0 +1,457 @@
+//! Stream of a session: its file, and the packets that viewers may read.
+//!
+//! Packets arrive on the data connection, their indexes on the control connection, in any order
+//! between the two. A packet is published when both have arrived, in the order of packets. Its entry
+//! in the index file is then written, from which viewers learn where it is:
+//!
+//! ```text
+//! 0  magic 0xC1F1DCC1, major 1, minor 0 or 1, size of an entry: u32 each, big-endian
+//! 16 entries: offset, packet size and content size in bits, begin, end, discarded events, class
+//!    id, and for minor 1 instance id and sequence number: u64 each, big-endian
+//! ```
+
+use crate::chunk::Chunk;
+use crate::files::Disk;
+use crate::metadata::Metadata;
+use blkkin_lttng::relay::{DataHeader, Index};
+use blkkin_lttng::viewer::PacketIndex;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A stream of a session.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(crate) id: u64,
+    /// Id of the trace: the same for all streams with the same path.
+    pub(crate) trace: u64,
+    /// Path of the trace below the chunk's directory.
+    pub(crate) path: String,
+    pub(crate) name: String,
+    pub(crate) is_metadata: bool,
+    /// Set for streams without indexes: their packets are written, but not published.
+    pub(crate) is_snapshot: bool,
+    disk: Disk,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Parts of the stream, one in each chunk. The last one is being written.
+    parts: VecDeque<Part>,
+    /// Complete packets without an index, in their order.
+    packets: VecDeque<Packet>,
+    /// Indexes whose packets have not arrived, by the sequence number of their packet.
+    indexes: BTreeMap<u64, Index>,
+    /// True while the data connection writes a packet at the end of the last part.
+    is_writing: bool,
+    /// Sequence number of the last published packet, or of the last packet in a snapshot.
+    last: Option<u64>,
+    /// Sequence number in its stream that the next published packet must have.
+    next_sequence: Option<u64>,
+    rotation: Option<StreamRotation>,
+    beacon: Option<Beacon>,
+    /// Set when the producer has closed the stream. The inner value is the sequence number of its
+    /// last packet, if it has any.
+    closed: Option<Option<u64>>,
+    metadata: Metadata,
+}
+
+/// Part of a stream in one chunk.
+#[derive(Debug)]
+struct Part {
+    chunk: Arc<Chunk>,
+    data: File,
+    /// Index file; `None` until the first packet is published.
+    index: Option<File>,
+    /// Size of an entry of the index file in bytes.
+    entry_size: u64,
+    /// Number of the part's first packet among the packets of all parts.
+    first: u64,
+    published: u64,
+    /// Offset of the part's first byte among the bytes of all parts.
+    base: u64,
+    size: u64,
+}
+
+/// A complete packet in the last part.
+#[derive(Clone, Copy, Debug)]
+struct Packet {
+    net_sequence: u64,
+    offset: u64,
+    size: u64,
+}
+
+/// A rotation that waits for the packets that belong to the present chunk.
+#[derive(Debug)]
+struct StreamRotation {
+    chunk: Arc<Chunk>,
+    /// Sequence number in its stream of the first packet in the new chunk.
+    at: u64,
+}
+
+/// Promise that a stream has no event before a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Beacon {
+    pub(crate) end: u64,
+    pub(crate) class: u64,
+}
+
+/// State of a stream for a viewer that has read all earlier packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    Packet {
+        index: PacketIndex,
+        /// Number of the packet after this one.
+        next: u64,
+    },
+    Inactive(Beacon),
+    Nothing,
+    End,
+}
+
+const INDEX_HEADER_SIZE: u64 = 16;
+const INDEX_MAGIC: u32 = 0xc1f1_dcc1;
+/// Maximum number of chunks whose packets a viewer can read, for each stream. A viewer that is
+/// further behind sees a gap in the sequence numbers of packets.
+const PARTS_MAX: usize = 8;
+/// Maximum number of packets or indexes that wait for each other, in each stream.
+const WAITING_MAX: usize = 1 << 16;
+
+impl State {
+    /// Removes the parts in deleted chunks, and the oldest parts if there are too many.
+    fn forget_parts(&mut self) {
+        while let [first, _, ..] = self.parts.make_contiguous()
+            && (first.chunk.is_deleted() || self.parts.len() > PARTS_MAX)
+        {
+            self.parts.pop_front();
+        }
+    }
+}
+
+impl Part {
+    fn create(stream: &Stream, chunk: Arc<Chunk>, first: u64, base: u64) -> io::Result<Part> {
+        let directory = chunk.make_directory(&stream.path)?;
+        let path = directory.join(&stream.name);
+        let data = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+        let (index, entry_size) = (None, 0);
+        Ok(Part { chunk, data, index, entry_size, first, published: 0, base, size: 0 })
+    }
+
+    fn index_path(&self, stream: &Stream) -> PathBuf {
+        let directory = self.chunk.directory().join(&stream.path);
+        directory.join("index").join(format!("{}.idx", stream.name))
+    }
+
+    /// Appends an entry to the index file.
+    fn publish(&mut self, stream: &Stream, packet: Packet, index: &Index) -> io::Result<()> {
+        let file = match &self.index {
+            Some(file) => file,
+            None => {
+                let mut options = OpenOptions::new();
+                let options = options.read(true).write(true).create_new(true);
+                let file = options.open(self.index_path(stream))?;
+                let minor = u32::from(index.instance.is_some());
+                self.entry_size = if minor == 0 { 56 } else { 72 };
+                let header = [INDEX_MAGIC, 1, minor, self.entry_size as u32];
+                stream.disk.write(&file, &header.map(u32::to_be_bytes).concat(), 0)?;
+                self.index.insert(file)
+            }
+        };
+        let entry = [
+            packet.offset,
+            index.packet_bits,
+            index.content_bits,
+            index.begin,
+            index.end,
+            index.discarded,
+            index.class,
+            index.instance.unwrap_or(0),
+            index.packet_sequence.unwrap_or(0),
+        ];
+        let entry = entry.map(u64::to_be_bytes).concat();
+        let entry = entry.get(..self.entry_size as usize).unwrap_or_default();
+        let offset = INDEX_HEADER_SIZE + self.published * self.entry_size;
+        stream.disk.write(file, entry, offset)?;
+        self.published += 1;
+        Ok(())
+    }
+
+    /// Reads the entry of a published packet.
+    fn entry(&self, number: u64) -> io::Result<PacketIndex> {
+        let offset = INDEX_HEADER_SIZE + (number - self.first) * self.entry_size;
+        let mut entry = [0; 56];
+        let file = self.index.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        file.read_exact_at(&mut entry, offset)?;
+        let mut fields = entry.chunks_exact(8).map(|field| {
+            let field = field.try_into().unwrap_or_default();
+            u64::from_be_bytes(field)
+        });
+        let mut field = || fields.next().unwrap_or_default();
+        Ok(PacketIndex {
+            offset: self.base + field(),
+            packet_bits: field(),
+            content_bits: field(),
+            begin: field(),
+            end: field(),
+            discarded: field(),
+            class: field(),
+        })
+    }
+
+    fn end(&self) -> u64 {
+        self.first + self.published
+    }
+}
+
+/// Identity of a new stream.
+#[derive(Debug)]
+pub(crate) struct StreamName {
+    pub(crate) id: u64,
+    pub(crate) trace: u64,
+    pub(crate) path: String,
+    pub(crate) name: String,
+}
+
+/// Name of the stream that holds a trace's metadata.
+const METADATA: &str = "metadata";
+
+impl Stream {
+    /// Makes a stream and its file in a chunk.
+    pub(crate) fn create(
+        name: StreamName,
+        chunk: Arc<Chunk>,
+        is_snapshot: bool,
+        disk: Disk,
+    ) -> io::Result<Stream> {
+        let StreamName { id, trace, path, name } = name;
+        let is_metadata = name == METADATA;
+        let state = Mutex::default();
+        let stream = Stream { id, trace, path, name, is_metadata, is_snapshot, disk, state };
+        let part = Part::create(&stream, chunk, 0, 0)?;
+        stream.state.lock().parts.push_back(part);
+        Ok(stream)
+    }
+
+    /// Begins a packet at the end of the stream. Returns the file, and the offset of the packet in
+    /// it. Fails if another packet is being written.
+    pub(crate) fn begin_packet(&self) -> io::Result<(File, u64)> {
+        let mut state = self.state.lock();
+        let is_writing = std::mem::replace(&mut state.is_writing, true);
+        let part = state.parts.back().filter(|_| !is_writing);
+        let part = part.ok_or(io::ErrorKind::ResourceBusy)?;
+        Ok((part.data.try_clone()?, part.size))
+    }
+
+    pub(crate) fn disk(&self) -> &Disk {
+        &self.disk
+    }
+
+    /// Ends a packet whose bytes were written. The packet is dropped if `header` is `None`.
+    pub(crate) fn end_packet(&self, header: Option<DataHeader>) -> io::Result<()> {
+        let mut state = self.state.lock();
+        state.is_writing = false;
+        let Some(header) = header else { return Ok(()) };
+        let size = u64::from(header.data_size) + u64::from(header.padding_size);
+        let Some(part) = state.parts.back_mut() else { return Ok(()) };
+        let packet = Packet { net_sequence: header.net_sequence, offset: part.size, size };
+        part.size += size;
+        if self.is_snapshot {
+            state.last = Some(header.net_sequence);
+            return Ok(());
+        }
+        if state.packets.len() >= WAITING_MAX {
+            return Err(io::Error::other("too many packets wait for their indexes"));
+        }
+        state.packets.push_back(packet);
+        self.advance(&mut state)
+    }
+
+    /// Takes the index of a packet, or a beacon.
+    pub(crate) fn take_index(&self, index: Index) -> io::Result<()> {
+        let mut state = self.state.lock();
+        if index.is_beacon() {
+            state.beacon = Some(Beacon { end: index.end, class: index.class });
+            return Ok(());
+        }
+        // The promise of an earlier beacon does not hold for the new packet.
+        state.beacon = None;
+        if state.indexes.len() >= WAITING_MAX {
+            return Err(io::Error::other("too many indexes wait for their packets"));
+        }
+        state.indexes.insert(index.net_sequence, index);
+        self.advance(&mut state)
+    }
+
+    /// Publishes packets that have an index, and rotates when it is due.
+    fn advance(&self, state: &mut State) -> io::Result<()> {
+        while let Some(packet) = state.packets.front().copied() {
+            let Some(index) = state.indexes.get(&packet.net_sequence).copied() else { break };
+            if index.packet_bits != packet.size * 8 {
+                let (declared, size) = (index.packet_bits / 8, packet.size);
+                return Err(io::Error::other(format!(
+                    "index of stream {} declares a packet of {declared} bytes instead of {size}",
+                    self.name
+                )));
+            }
+            let rotation = state.rotation.as_ref();
+            let is_due = rotation.is_some_and(|rotation| {
+                index.packet_sequence.is_some_and(|own| own >= rotation.at)
+            });
+            if is_due {
+                if state.is_writing {
+                    // The rotation goes on at the end of the packet that is being written.
+                    return Ok(());
+                }
+                self.rotate_now(state)?;
+                continue;
+            }
+            let Some(part) = state.parts.back_mut() else { break };
+            part.publish(self, packet, &index)?;
+            state.packets.pop_front();
+            state.indexes.remove(&packet.net_sequence);
+            state.last = Some(packet.net_sequence);
+            state.next_sequence = index.packet_sequence.map(|own| own + 1);
+        }
+        let is_complete = state.packets.is_empty() && state.indexes.is_empty() && !state.is_writing;
+        let next = state.next_sequence.unwrap_or(0);
+        if is_complete && state.rotation.as_ref().is_some_and(|rotation| next >= rotation.at) {
+            self.rotate_now(state)?;
+        }
+        Ok(())
+    }
+
+    /// Moves the stream to another chunk. Packet `at` and later ones belong to it.
+    pub(crate) fn rotate(&self, chunk: Arc<Chunk>, at: u64) -> io::Result<()> {
+        let mut state = self.state.lock();
+        state.rotation = Some(StreamRotation { chunk, at });
+        if self.is_metadata || self.is_snapshot {
+            self.rotate_now(&mut state)?;
+            state.metadata.restart();
+            return Ok(());
+        }
+        self.advance(&mut state)
+    }
+
+    /// Begins a part in the new chunk, and moves all packets that are not published to it.
+    fn rotate_now(&self, state: &mut State) -> io::Result<()> {
+        let Some(StreamRotation { chunk, .. }) = state.rotation.take() else { return Ok(()) };
+        let Some(old) = state.parts.back_mut() else { return Ok(()) };
+        let from = state.packets.front().map_or(old.size, |packet| packet.offset);
+        let mut new = Part::create(self, chunk, old.end(), old.base + from)?;
+        let mut buffer = vec![0; 256 << 10];
+        while from + new.size < old.size {
+            let size = (old.size - from - new.size).min(buffer.len() as u64) as usize;
+            let part = buffer.get_mut(..size).unwrap_or_default();
+            old.data.read_exact_at(part, from + new.size)?;
+            self.disk.write(&new.data, part, new.size)?;
+            new.size += size as u64;
+        }
+        old.data.set_len(from)?;
+        old.size = from;
+        for packet in &mut state.packets {
+            packet.offset -= from;
+        }
+        state.parts.push_back(new);
+        state.forget_parts();
+        Ok(())
+    }
+
+    /// Removes the parts in chunks that were deleted. Viewers skip them.
+    pub(crate) fn forget_deleted(&self) {
+        self.state.lock().forget_parts();
+    }
+
+    /// Appends metadata with its padding to the file.
+    pub(crate) fn append_metadata(&self, bytes: &[u8]) -> io::Result<()> {
+        let mut state = self.state.lock();
+        let Some(part) = state.parts.back_mut() else { return Ok(()) };
+        self.disk.write(&part.data, bytes, part.size)?;
+        part.size += bytes.len() as u64;
+        match state.metadata.append(bytes) {
+            true => Ok(()),
+            false => Err(io::Error::other("the metadata is too large")),
+        }
+    }
+
+    /// Drops the metadata in the file; all of it arrives again.
+    pub(crate) fn reset_metadata(&self) -> io::Result<()> {
+        let mut state = self.state.lock();
+        state.metadata.restart();
+        let Some(part) = state.parts.back_mut() else { return Ok(()) };
+        part.size = 0;
+        part.data.set_len(0)
+    }
+
+    /// Calls `read` with the stream's metadata.
+    pub(crate) fn with_metadata<T>(&self, read: impl FnOnce(&Metadata) -> T) -> T {
+        read(&self.state.lock().metadata)
+    }
+
+    /// Notes that the producer sends no packet after `last`.
+    pub(crate) fn close(&self, last: Option<u64>) {
+        self.state.lock().closed = Some(last);
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state.lock().closed.is_some()
+    }
+
+    /// Returns whether packet `last` or an earlier one has not arrived yet, or has no index.
+    pub(crate) fn is_pending(&self, last: Option<u64>) -> bool {
+        let state = self.state.lock();
+        match (last, state.last) {
+            (None, _) => false,
+            (Some(_), None) => true,
+            (Some(asked), Some(last)) => last < asked,
+        }
+    }
+
+    /// Returns the number that the next published packet will get.
+    pub(crate) fn end(&self) -> u64 {
+        self.state.lock().parts.back().map_or(0, Part::end)
+    }
+
+    /// Returns the packet with this number, or the state of the stream if there is none yet.
+    /// `is_over` is set if the session has ended.
+    pub(crate) fn next(&self, number: u64, is_over: bool) -> io::Result<Next> {
+        let state = self.state.lock();
+        let part = state.parts.iter().find(|part| number < part.end());
+        if let Some(part) = part {
+            // Packets before the first part were removed.
+            let number = number.max(part.first);
+            return Ok(Next::Packet { index: part.entry(number)?, next: number + 1 });
+        }
+        let is_waiting = !state.packets.is_empty() || !state.indexes.is_empty() || state.is_writing;
+        let is_complete = match state.closed {
+            Some(None) => true,
+            Some(Some(last)) => state.last.is_some_and(|own| own >= last),
+            None => false,
+        };
+        Ok(match state.beacon {
+            _ if is_complete || is_over => Next::End,
+            Some(beacon) if !is_waiting => Next::Inactive(beacon),
+            _ => Next::Nothing,
+        })
+    }
+
+    /// Reads up to `size` bytes of published packets at `offset`. Returns fewer at the end of a
+    /// part, and none for an offset without a byte.
+    pub(crate) fn read(&self, offset: u64, size: usize) -> io::Result<Vec<u8>> {
+        let (file, within, size) = {
+            let state = self.state.lock();
+            let holds = |part: &&Part| (part.base..part.base + part.size).contains(&offset);
+            let Some(part) = state.parts.iter().find(holds) else { return Ok(Vec::new()) };
+            let within = offset - part.base;
+            let size = (part.size - within).min(size as u64) as usize;
+            (part.data.try_clone()?, within, size)
+        };
+        let mut bytes = vec![0; size];
+        file.read_exact_at(&mut bytes, within)?;
+        Ok(bytes)
+    }
+}

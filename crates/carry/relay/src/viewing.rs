@@ -1,0 +1,286 @@
+//! State of a viewer's connection, without its socket.
+
+use crate::control::Close;
+use crate::session::Session;
+use crate::sessions::Sessions;
+use crate::stream::{Beacon, Next, Stream};
+use blkkin_lttng::viewer::{
+    self, AttachStatus, IndexStatus, MAJOR, MINOR, MetadataStatus, NewStreamsStatus, PacketIndex,
+    PacketStatus, Reply, Request, Seek, flags,
+};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// State of a viewer's connection.
+#[derive(Debug)]
+pub struct Viewing {
+    sessions: Arc<Sessions>,
+    connection: u64,
+    is_connected: bool,
+    is_prepared: bool,
+    attached: BTreeMap<u64, Attached>,
+}
+
+/// A session that the viewer is attached to.
+#[derive(Debug)]
+struct Attached {
+    session: Arc<Session>,
+    /// Number of the session's streams that the viewer knows.
+    listed: usize,
+    cursors: HashMap<u64, Cursor>,
+}
+
+/// Position of the viewer in a stream.
+#[derive(Debug)]
+struct Cursor {
+    stream: Arc<Stream>,
+    /// Number of the next packet.
+    next: u64,
+    /// Length of the metadata that was sent, in bytes of its text.
+    sent: usize,
+    /// Generation of the metadata that was sent.
+    generation: u64,
+    /// Set once the viewer knows that the stream has ended.
+    is_over: bool,
+}
+
+/// Maximum number of bytes of a packet in one reply.
+const PACKET_BYTES_MAX: usize = 1 << 20;
+
+/// Status of a successful reply without further fields.
+const OK: u32 = 1;
+/// Status of a failed detachment.
+const UNKNOWN: u32 = 2;
+
+impl Viewing {
+    /// Makes the state of a connection.
+    pub fn new(sessions: Arc<Sessions>) -> Viewing {
+        let connection = sessions.new_id();
+        let (is_connected, is_prepared) = (false, false);
+        Viewing { sessions, connection, is_connected, is_prepared, attached: BTreeMap::new() }
+    }
+
+    /// Answers the requests that are complete in `input`, and appends the replies to `output`.
+    /// Returns the size of these requests in bytes.
+    pub fn receive(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<usize, Close> {
+        let mut used = 0;
+        // A reply may be large, so each is sent before the next request is read.
+        if let Some((request, size)) = Request::decode(input)? {
+            used += size;
+            self.answer(request, output)?;
+        }
+        Ok(used)
+    }
+
+    fn answer(&mut self, request: Request, output: &mut Vec<u8>) -> Result<(), Close> {
+        if !self.is_connected && !matches!(request, Request::Connect { .. }) {
+            return Err(Close::Order("a request precedes the version"));
+        }
+        let reply = match request {
+            Request::Connect { major, minor, kind } => {
+                if major != MAJOR || ![1, 2].contains(&kind) {
+                    return Err(Close::Version(major, minor));
+                }
+                self.is_connected = true;
+                Reply::Connected { connection: self.connection, major: MAJOR, minor: MINOR }
+            }
+            Request::ListSessions => self.list(),
+            Request::CreateViewerSession => {
+                self.is_prepared = true;
+                Reply::Status(OK)
+            }
+            Request::Attach { session, seek } => match self.attach(session, seek) {
+                Ok(streams) => Reply::Attached { status: AttachStatus::Ok, streams },
+                Err(status) => Reply::Attached { status, streams: Vec::new() },
+            },
+            Request::NewStreams { session } => self.new_streams(session),
+            Request::NextIndex { stream } => self.next_index(stream),
+            Request::Packet { stream, offset, size } => self.packet(stream, offset, size),
+            Request::Metadata { stream } => self.metadata(stream),
+            Request::Detach { session } => match self.attached.remove(&session) {
+                Some(_) => Reply::Status(OK),
+                None => Reply::Status(UNKNOWN),
+            },
+            Request::Unknown(number) => {
+                Reply::Status(11).encode(output);
+                return Err(Close::Unknown(number));
+            }
+        };
+        reply.encode(output);
+        Ok(())
+    }
+
+    fn list(&self) -> Reply {
+        let entry = |summary: crate::SessionSummary| viewer::Session {
+            id: summary.id,
+            live_timer_us: summary.live_timer_us,
+            clients: summary.viewers,
+            streams: summary.streams,
+            host: summary.host,
+            name: summary.name,
+        };
+        Reply::Sessions(self.sessions.list().into_iter().map(entry).collect())
+    }
+
+    fn attach(&mut self, id: u64, seek: Option<Seek>) -> Result<Vec<viewer::Stream>, AttachStatus> {
+        if !self.is_prepared {
+            return Err(AttachStatus::NoSession);
+        }
+        let seek = seek.ok_or(AttachStatus::SeekError)?;
+        let session = self.sessions.session(id).ok_or(AttachStatus::Unknown)?;
+        if session.ended().is_some() {
+            return Err(AttachStatus::Unknown);
+        }
+        if session.live_timer_us == 0 {
+            return Err(AttachStatus::NotLive);
+        }
+        if self.attached.contains_key(&id) {
+            return Err(AttachStatus::Already);
+        }
+        session.viewers.fetch_add(1, Ordering::Relaxed);
+        let mut attached = Attached { session, listed: 0, cursors: HashMap::new() };
+        let streams = attached.list_streams(seek);
+        self.attached.insert(id, attached);
+        Ok(streams)
+    }
+
+    fn new_streams(&mut self, session: u64) -> Reply {
+        let (status, streams) = match self.attached.get_mut(&session) {
+            None => (NewStreamsStatus::Error, Vec::new()),
+            Some(attached) => {
+                let is_over = attached.session.ended().is_some();
+                let streams = attached.list_streams(Seek::Beginning);
+                let rest = || attached.cursors.values().any(|cursor| !cursor.is_over);
+                let ends = streams.is_empty() && is_over && !rest();
+                (if ends { NewStreamsStatus::End } else { NewStreamsStatus::Ok }, streams)
+            }
+        };
+        Reply::NewStreams { status, streams }
+    }
+
+    /// Returns the attached session of a stream. Streams of other sessions are unknown.
+    fn attached_of(&mut self, stream: u64) -> Option<&mut Attached> {
+        self.attached.values_mut().find(|attached| attached.cursors.contains_key(&stream))
+    }
+
+    fn next_index(&mut self, stream: u64) -> Reply {
+        let reply = |index, status, flags| Reply::Index { index, status, flags };
+        let none = PacketIndex::default();
+        let Some(attached) = self.attached_of(stream) else {
+            return reply(none, IndexStatus::Error, 0);
+        };
+        let flags = attached.flags(stream);
+        let is_over = attached.session.ended().is_some();
+        let Some(cursor) = attached.cursors.get_mut(&stream) else {
+            return reply(none, IndexStatus::Error, 0);
+        };
+        if cursor.stream.is_metadata {
+            return reply(none, IndexStatus::End, flags);
+        }
+        match cursor.stream.next(cursor.next, is_over) {
+            Ok(Next::Packet { index, next }) => {
+                cursor.next = next;
+                reply(index, IndexStatus::Ok, flags)
+            }
+            Ok(Next::Inactive(Beacon { end, class })) => {
+                let index = PacketIndex { end, class, ..none };
+                reply(index, IndexStatus::Inactive, flags)
+            }
+            Ok(Next::Nothing) => reply(none, IndexStatus::Retry, flags),
+            Ok(Next::End) => {
+                cursor.is_over = true;
+                reply(none, IndexStatus::End, flags)
+            }
+            Err(_) => reply(none, IndexStatus::Error, 0),
+        }
+    }
+
+    fn packet(&mut self, stream: u64, offset: u64, size: u32) -> Reply {
+        let cursor = self.attached_of(stream).and_then(|attached| attached.cursors.get(&stream));
+        let size = (size as usize).min(PACKET_BYTES_MAX);
+        let bytes = cursor.map(|cursor| cursor.stream.read(offset, size));
+        match bytes {
+            Some(Ok(bytes)) if !bytes.is_empty() => {
+                Reply::Packet { status: PacketStatus::Ok, flags: 0, bytes }
+            }
+            _ => Reply::Packet { status: PacketStatus::Error, flags: 0, bytes: Vec::new() },
+        }
+    }
+
+    fn metadata(&mut self, stream: u64) -> Reply {
+        let reply = |status, bytes| Reply::Metadata { status, bytes };
+        let Some(attached) = self.attached_of(stream) else {
+            return reply(MetadataStatus::Error, Vec::new());
+        };
+        let is_over = attached.session.ended().is_some();
+        let cursor = attached.cursors.get_mut(&stream).filter(|cursor| cursor.stream.is_metadata);
+        let Some(cursor) = cursor else { return reply(MetadataStatus::Error, Vec::new()) };
+        let read = cursor.stream.with_metadata(|metadata| {
+            (metadata.after(cursor.sent), metadata.whole(), metadata.generation)
+        });
+        let (more, whole, generation) = read;
+        if generation != cursor.generation && cursor.sent > 0 {
+            // Other metadata replaced what the viewer has.
+            return reply(MetadataStatus::Error, Vec::new());
+        }
+        match more {
+            Some(bytes) => {
+                (cursor.sent, cursor.generation) = (whole, generation);
+                reply(MetadataStatus::Ok, bytes)
+            }
+            None => {
+                cursor.is_over = is_over || cursor.stream.is_closed();
+                reply(MetadataStatus::NoNew, Vec::new())
+            }
+        }
+    }
+}
+
+impl Attached {
+    /// Returns the streams that the viewer does not know, and begins to read them.
+    fn list_streams(&mut self, seek: Seek) -> Vec<viewer::Stream> {
+        let streams = self.session.published_from(self.listed);
+        self.listed += streams.len();
+        let list = streams.into_iter().map(|stream| {
+            let next = match seek {
+                Seek::Beginning => 0,
+                Seek::Last => stream.end(),
+            };
+            let entry = viewer::Stream {
+                id: stream.id,
+                trace: stream.trace,
+                is_metadata: stream.is_metadata,
+                path: stream.path.clone(),
+                name: stream.name.clone(),
+            };
+            // A viewer does not ask for the end of metadata.
+            let is_over = stream.is_metadata;
+            let cursor = Cursor { stream, next, sent: 0, generation: 0, is_over };
+            self.cursors.insert(entry.id, cursor);
+            entry
+        });
+        list.collect()
+    }
+
+    /// Returns the flags of a reply about `stream`.
+    fn flags(&self, stream: u64) -> u32 {
+        let trace = self.cursors.get(&stream).map(|cursor| cursor.stream.trace);
+        let metadata = self
+            .cursors
+            .values()
+            .find(|cursor| cursor.stream.is_metadata && Some(cursor.stream.trace) == trace);
+        let is_new = metadata.is_some_and(|cursor| {
+            cursor.stream.with_metadata(|metadata| metadata.whole() > cursor.sent)
+        });
+        let has_streams = self.session.published() > self.listed;
+        let metadata = if is_new { flags::NEW_METADATA } else { 0 };
+        metadata | if has_streams { flags::NEW_STREAM } else { 0 }
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        self.session.viewers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
