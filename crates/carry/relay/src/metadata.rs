@@ -8,6 +8,12 @@ use blkkin_ctf::metadata::{METADATA_SIZE_MAX, unpack};
 /// Text that begins each part of the metadata for a viewer: `babeltrace2` recognizes TSDL by it.
 const SIGNATURE: &[u8] = b"/* CTF 1.8 */\n";
 
+/// First bytes of a metadata packet, in both byte orders.
+const MAGICS: [[u8; 4]; 2] = [0x75d1_1d57_u32.to_le_bytes(), 0x75d1_1d57_u32.to_be_bytes()];
+
+/// Offset of the size in a metadata packet's header; the size is in bits.
+const PACKET_SIZE_OFFSET: usize = 28;
+
 /// Metadata of a trace.
 #[derive(Debug, Default)]
 pub(crate) struct Metadata {
@@ -56,12 +62,10 @@ impl Metadata {
         }
         self.pending.extend_from_slice(bytes);
         // Bytes that are no whole packets wait for the rest.
-        let Ok(more) = unpack(&self.pending[..]) else { return true };
-        if more.stray.is_some() {
-            return true;
-        }
+        let whole = whole_packets(&self.pending);
+        let Some(Ok(more)) = self.pending.get(..whole).map(unpack) else { return true };
+        self.pending.drain(..whole);
         let more = more.text;
-        self.pending.clear();
         let Some(resent) = &mut self.resent else {
             self.text.append(more.as_bytes());
             return true;
@@ -94,6 +98,28 @@ impl Metadata {
     pub(crate) fn after(&self, from: usize) -> Option<Vec<u8>> {
         let more = self.text.text.get(from..self.text.whole)?;
         (!more.is_empty()).then(|| [SIGNATURE, more].concat())
+    }
+}
+
+/// Returns the size of the whole metadata packets at the start of `bytes`; all bytes if they are
+/// plain text.
+fn whole_packets(bytes: &[u8]) -> usize {
+    if MAGICS.iter().any(|magic| magic.starts_with(bytes)) {
+        return 0;
+    }
+    let read = match MAGICS.iter().position(|magic| bytes.starts_with(magic)) {
+        Some(0) => u32::from_le_bytes,
+        Some(_) => u32::from_be_bytes,
+        None => return bytes.len(),
+    };
+    let mut end = 0;
+    loop {
+        let field = bytes.get(end + PACKET_SIZE_OFFSET..).and_then(|rest| rest.first_chunk());
+        let size = field.map_or(usize::MAX, |field| read(*field) as usize / 8);
+        match end.checked_add(size) {
+            Some(next) if next <= bytes.len() && next > end => end = next,
+            _ => return end,
+        }
     }
 }
 
@@ -178,7 +204,7 @@ mod tests {
         metadata.append(b"trace { ");
         assert_eq!(metadata.whole(), 10);
         metadata.append(b"};\nevent { };");
-        assert_eq!((metadata.whole(), metadata.generation), (21 + 3, 0));
+        assert_eq!((metadata.whole(), metadata.generation), (21, 0));
         metadata.restart();
         metadata.append(b"trace { other };");
         assert_eq!(metadata.generation, 1);

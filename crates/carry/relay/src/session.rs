@@ -21,6 +21,8 @@ pub(crate) struct Session {
     pub(crate) name: String,
     pub(crate) live_timer_us: u32,
     pub(crate) is_snapshot: bool,
+    /// Id of the producer, and of the session there.
+    pub(crate) origin: ([u8; 16], u64),
     pub(crate) output: Arc<Output>,
     /// Address of the producer. Only data connections from it may add packets.
     pub(crate) peer: IpAddr,
@@ -80,6 +82,7 @@ impl Session {
             name: created.name,
             live_timer_us: created.live_timer_us,
             is_snapshot: created.is_snapshot,
+            origin: (created.producer, created.id),
             output,
             peer,
             viewers: AtomicU32::new(0),
@@ -103,13 +106,12 @@ impl Session {
     /// Returns whether the data connection with this number may add packets: the first one that
     /// does, from the producer's address.
     pub(crate) fn admits(&self, connection: u64, peer: IpAddr) -> bool {
-        let claim = self.data_connection.compare_exchange(
-            0,
-            connection,
-            Ordering::Relaxed,
-            Ordering::Relaxed,
-        );
-        peer == self.peer && (claim.is_ok() || claim == Err(connection))
+        if peer != self.peer {
+            return false;
+        }
+        let own = &self.data_connection;
+        let claim = own.compare_exchange(0, connection, Ordering::Relaxed, Ordering::Relaxed);
+        claim.is_ok() || claim == Err(connection)
     }
 
     /// Adds a stream to the present chunk. Before version 2.11 there are no chunks, so the first

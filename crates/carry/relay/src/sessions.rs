@@ -28,8 +28,6 @@ struct State {
     sessions: BTreeMap<u64, Arc<Session>>,
     /// Streams of all sessions by their ids, which data connections refer to.
     streams: HashMap<u64, (Weak<Session>, Arc<Stream>)>,
-    /// Outputs of sessions by the producer and the session's id there.
-    outputs: HashMap<([u8; 16], u64), Weak<Output>>,
 }
 
 /// Maximum number of sessions.
@@ -70,17 +68,17 @@ impl Sessions {
         if state.sessions.len() >= SESSIONS_MAX {
             return Err(io::Error::other(format!("there are {SESSIONS_MAX} sessions already")));
         }
-        let key = (created.producer, created.id);
-        let shared = state.outputs.get(&key).and_then(Weak::upgrade);
-        // Producers before version 2.11 have no id.
-        let shared = shared.filter(|_| created.producer != [0; 16] && !created.is_snapshot);
-        let output = match shared {
-            Some(output) => output,
-            None => {
-                let output = Arc::new(Output::create(&self.root, &created)?);
-                state.outputs.insert(key, Arc::downgrade(&output));
-                output
-            }
+        // A producer has a connection for each of its consumer daemons. Producers before version
+        // 2.11 have no id.
+        let is_same = |other: &&Arc<Session>| {
+            other.origin == (created.producer, created.id)
+                && created.producer != [0; 16]
+                && !created.is_snapshot
+                && other.ended().is_none()
+        };
+        let output = match state.sessions.values().find(is_same) {
+            Some(other) => other.output.clone(),
+            None => Arc::new(Output::create(&self.root, &created)?),
         };
         let id = self.new_id();
         let session = Arc::new(Session::new(id, created, output, peer, self.disk.clone()));
@@ -123,6 +121,5 @@ impl State {
         self.streams.retain(|_, (session, _)| {
             session.upgrade().is_some_and(|session| sessions.contains_key(&session.id))
         });
-        self.outputs.retain(|_, output| output.strong_count() > 0);
     }
 }

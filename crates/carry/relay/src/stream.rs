@@ -397,10 +397,6 @@ impl Stream {
         self.state.lock().closed = Some(last);
     }
 
-    pub(crate) fn is_closed(&self) -> bool {
-        self.state.lock().closed.is_some()
-    }
-
     /// Returns whether packet `last` or an earlier one has not arrived yet, or has no index.
     pub(crate) fn is_pending(&self, last: Option<u64>) -> bool {
         let state = self.state.lock();

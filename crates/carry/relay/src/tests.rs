@@ -1,1 +1,525 @@
-//! Tests of the relay as a whole.
+//! Tests of the relay without sockets: producers and viewers are sequences of messages, divided at
+//! any byte.
+
+use crate::control::{Close, Control};
+use crate::data::DataReceiver;
+use crate::sessions::Sessions;
+use crate::viewing::Viewing;
+use blkkin_lttng::relay::{
+    AddStream, ChunkAction, Command, CreateChunk, CreateSession, DataHeader, Index, Reply,
+    Rotation, code,
+};
+use blkkin_lttng::viewer::{
+    self, AttachStatus, IndexStatus, MetadataStatus, NewStreamsStatus, PacketStatus, Request, Seek,
+    flags,
+};
+use blkkin_sys::testing::Scratch;
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const PEER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const OTHER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+const TEXT: &[u8] = b"/* CTF 1.8 */ trace { };\n";
+/// Time of creation of all sessions and chunks: 2026-11-28 13:00:00 UTC.
+const CREATED_S: u64 = 1_795_870_800;
+
+/// A relay with its directory.
+struct Fixture {
+    sessions: Arc<Sessions>,
+    scratch: Scratch,
+}
+
+/// A producer with one data stream, and its two connections.
+struct Producer {
+    control: Control,
+    data: DataReceiver,
+    session: u64,
+    stream: u64,
+    metadata: u64,
+    /// Number of packets sent so far.
+    sent: u64,
+}
+
+impl Fixture {
+    fn new() -> Fixture {
+        let scratch = Scratch::new("relay");
+        let sessions = Sessions::new(scratch.0.clone(), |line| println!("{line}"));
+        Fixture { sessions: Arc::new(sessions), scratch }
+    }
+
+    fn control(&self) -> Control {
+        Control::new(self.sessions.clone(), PEER)
+    }
+
+    fn producer(&self) -> Producer {
+        self.producer_of(0)
+    }
+
+    /// Connects a producer of the session with this id at the producer.
+    fn producer_of(&self, id: u64) -> Producer {
+        let mut control = self.control();
+        send(&mut control, &Command::version()).unwrap();
+        let created = Command::CreateSession(CreateSession {
+            name: "web".to_owned(),
+            host: "node".to_owned(),
+            base_path: "web".to_owned(),
+            live_timer_us: 1000,
+            producer: [7; 16],
+            id,
+            created_s: CREATED_S,
+            ..CreateSession::default()
+        });
+        let Reply::Session(session) = send(&mut control, &created).unwrap() else { panic!() };
+        let chunk = CreateChunk { id: 0, created_s: CREATED_S, name: None };
+        assert_eq!(ok(&mut control, &Command::CreateChunk(chunk)), code::OK);
+        let stream = add_stream(&mut control, "ch_0", "ust").unwrap();
+        let metadata = add_stream(&mut control, "metadata", "ust").unwrap();
+        assert_eq!(ok(&mut control, &Command::StreamsSent), code::OK);
+        let data = DataReceiver::new(self.sessions.clone(), PEER);
+        let session = session.handle;
+        Producer { control, data, session, stream, metadata, sent: 0 }
+    }
+
+    fn viewing(&self) -> Viewing {
+        let mut viewing = Viewing::new(self.sessions.clone());
+        ask(&mut viewing, &Request::connect()).unwrap();
+        ask(&mut viewing, &Request::CreateViewerSession).unwrap();
+        viewing
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.scratch.0.join("node").join(path)
+    }
+}
+
+/// Sends a command, cut into two pieces at each possible place in turn, and returns the reply.
+fn send(control: &mut Control, command: &Command) -> Result<Reply, Close> {
+    let mut bytes = Vec::new();
+    command.encode(&mut bytes);
+    let mut output = Vec::new();
+    for cut in [0, 1, bytes.len() / 2, bytes.len() - 1] {
+        assert_eq!(control.receive(&bytes[..cut], &mut output).unwrap(), 0);
+    }
+    assert_eq!(control.receive(&bytes, &mut output)?, bytes.len());
+    let (reply, size) = Reply::decode(command.kind(), &output).unwrap().expect("a reply");
+    assert_eq!(size, output.len());
+    Ok(reply)
+}
+
+fn ok(control: &mut Control, command: &Command) -> u32 {
+    match send(control, command).unwrap() {
+        Reply::Code(code) | Reply::ChunkClosed { code, .. } => code,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn add_stream(control: &mut Control, name: &str, path: &str) -> Result<u64, u32> {
+    let (name, path) = (name.to_owned(), path.to_owned());
+    let added = AddStream { name, path, ..AddStream::default() };
+    match send(control, &Command::AddStream(added)).unwrap() {
+        Reply::Stream { handle, code: code::OK } => Ok(handle),
+        Reply::Stream { code, .. } => Err(code),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn ask(viewing: &mut Viewing, request: &Request) -> Result<viewer::Reply, Close> {
+    let (mut bytes, mut output) = (Vec::new(), Vec::new());
+    request.encode(&mut bytes);
+    assert_eq!(viewing.receive(&bytes[..bytes.len() - 1], &mut output).unwrap(), 0);
+    assert_eq!(viewing.receive(&bytes, &mut output)?, bytes.len());
+    let kind = request.kind().expect("a known request");
+    let (reply, size) = viewer::Reply::decode(kind, &output).unwrap().expect("a reply");
+    assert_eq!(size, output.len());
+    Ok(reply)
+}
+
+impl Producer {
+    /// Sends metadata, which has no reply.
+    fn send_metadata(&mut self, bytes: &[u8], padding: u32) {
+        let (stream, bytes) = (self.metadata, bytes.to_vec());
+        let (mut message, mut output) = (Vec::new(), Vec::new());
+        Command::SendMetadata { stream, padding, bytes }.encode(&mut message);
+        assert_eq!(self.control.receive(&message, &mut output).unwrap(), message.len());
+        assert!(output.is_empty());
+    }
+
+    /// Returns the next packet: its header, its bytes, and its index.
+    fn packet(&mut self) -> (Vec<u8>, Command) {
+        let number = self.sent;
+        self.sent += 1;
+        let bytes = vec![b'a' + number as u8; 10];
+        let mut message = Vec::new();
+        DataHeader {
+            stream: self.stream,
+            net_sequence: number,
+            data_size: bytes.len() as u32,
+            padding_size: 6,
+        }
+        .encode(&mut message);
+        message.extend_from_slice(&bytes);
+        let index = Command::SendIndex(Index {
+            stream: self.stream,
+            net_sequence: number,
+            packet_bits: 16 * 8,
+            content_bits: 10 * 8,
+            begin: number * 100,
+            end: number * 100 + 50,
+            class: 3,
+            instance: Some(0),
+            packet_sequence: Some(number),
+            ..Index::default()
+        });
+        (message, index)
+    }
+
+    fn send_packet(&mut self) {
+        let (message, index) = self.packet();
+        self.data.receive(&message).unwrap();
+        assert_eq!(ok(&mut self.control, &index), code::OK);
+    }
+
+    fn rotate(&mut self, chunk: u64, action: ChunkAction) {
+        let created = CreateChunk { id: chunk, created_s: CREATED_S + chunk, name: None };
+        assert_eq!(ok(&mut self.control, &Command::CreateChunk(created)), code::OK);
+        for positions in [vec![(self.stream, self.sent)], vec![(self.metadata, 0)]] {
+            let rotation = Command::RotateStreams(Rotation { chunk: Some(chunk), positions });
+            assert_eq!(ok(&mut self.control, &rotation), code::OK);
+        }
+        self.send_metadata(TEXT, 0);
+        let closed_s = CREATED_S + chunk;
+        let close = Command::CloseChunk { id: chunk - 1, closed_s, action: Some(action) };
+        assert_eq!(ok(&mut self.control, &close), code::OK);
+    }
+}
+
+impl Viewing {
+    fn attach_to(&mut self, session: u64, seek: Seek) -> Vec<viewer::Stream> {
+        match ask(self, &Request::Attach { session, seek: Some(seek) }).unwrap() {
+            viewer::Reply::Attached { status: AttachStatus::Ok, streams } => streams,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn next(&mut self, stream: u64) -> (viewer::PacketIndex, IndexStatus, u32) {
+        match ask(self, &Request::NextIndex { stream }).unwrap() {
+            viewer::Reply::Index { index, status, flags } => (index, status, flags),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Returns the bytes of the next packet.
+    fn packet_of(&mut self, stream: u64) -> Vec<u8> {
+        let (index, status, _) = self.next(stream);
+        assert_eq!(status, IndexStatus::Ok);
+        let size = (index.packet_bits / 8) as u32;
+        let request = Request::Packet { stream, offset: index.offset, size };
+        match ask(self, &request).unwrap() {
+            viewer::Reply::Packet { status: PacketStatus::Ok, bytes, .. } => bytes,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn metadata_of(&mut self, stream: u64) -> Option<Vec<u8>> {
+        match ask(self, &Request::Metadata { stream }).unwrap() {
+            viewer::Reply::Metadata { status: MetadataStatus::Ok, bytes } => Some(bytes),
+            viewer::Reply::Metadata { status: MetadataStatus::NoNew, .. } => None,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn packet_bytes(number: u8) -> Vec<u8> {
+    [vec![b'a' + number; 10], vec![0; 6]].concat()
+}
+
+fn read(path: &Path) -> Vec<u8> {
+    fs::read(path).unwrap_or_else(|error| panic!("{path:?}: {error}"))
+}
+
+#[test]
+fn packets_are_stored_with_padding_and_index() {
+    let fixture = Fixture::new();
+    let mut producer = fixture.producer();
+    producer.send_metadata(TEXT, 3);
+    for _ in 0..2 {
+        producer.send_packet();
+    }
+    assert_eq!(read(&fixture.path("web/ust/metadata")), [TEXT, &[0; 3]].concat());
+    assert_eq!(read(&fixture.path("web/ust/ch_0")), [packet_bytes(0), packet_bytes(1)].concat());
+    let index = read(&fixture.path("web/ust/index/ch_0.idx"));
+    assert_eq!(index.len(), 16 + 2 * 72);
+    assert_eq!(index[..16], [0xc1, 0xf1, 0xdc, 0xc1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 72]);
+    assert_eq!(index[16 + 72..16 + 80], 16u64.to_be_bytes());
+}
+
+/// The data connection may be divided at any byte.
+#[test]
+fn packets_may_arrive_in_any_pieces() {
+    for size in [1, 7, 31, 32, 33, 100] {
+        let fixture = Fixture::new();
+        let mut producer = fixture.producer();
+        let (first, _) = producer.packet();
+        let (second, _) = producer.packet();
+        for piece in [first, second].concat().chunks(size) {
+            producer.data.receive(piece).unwrap();
+        }
+        let expected = [packet_bytes(0), packet_bytes(1)].concat();
+        assert_eq!(read(&fixture.path("web/ust/ch_0")), expected, "{size}");
+    }
+}
+
+#[test]
+fn viewers_see_a_packet_after_its_index_and_metadata() {
+    let fixture = Fixture::new();
+    let mut producer = fixture.producer();
+    let mut viewing = fixture.viewing();
+    let streams = viewing.attach_to(producer.session, Seek::Last);
+    let names: Vec<&str> = streams.iter().map(|stream| &*stream.name).collect();
+    assert_eq!(names, ["ch_0", "metadata"]);
+    assert_eq!(streams[0].trace, streams[1].trace);
+    let (stream, metadata) = (streams[0].id, streams[1].id);
+    assert_eq!(viewing.metadata_of(metadata), None);
+    let (bytes, index) = producer.packet();
+    producer.data.receive(&bytes).unwrap();
+    assert_eq!(viewing.next(stream).1, IndexStatus::Retry);
+    producer.send_metadata(TEXT, 0);
+    assert_eq!(ok(&mut producer.control, &index), code::OK);
+    let (index, status, flags) = viewing.next(stream);
+    assert_eq!((status, flags), (IndexStatus::Ok, flags::NEW_METADATA));
+    assert_eq!((index.offset, index.packet_bits, index.begin, index.class), (0, 128, 0, 3));
+    assert!(viewing.metadata_of(metadata).unwrap().ends_with(b"trace { };"));
+    assert_eq!(viewing.metadata_of(metadata), None);
+    // The index may be first.
+    let (bytes, index) = producer.packet();
+    assert_eq!(ok(&mut producer.control, &index), code::OK);
+    assert_eq!(viewing.next(stream).1, IndexStatus::Retry);
+    producer.data.receive(&bytes).unwrap();
+    assert_eq!(viewing.packet_of(stream), packet_bytes(1));
+}
+
+#[test]
+fn each_viewer_has_its_own_position() {
+    let fixture = Fixture::new();
+    let mut producer = fixture.producer();
+    producer.send_packet();
+    let (mut first, mut last) = (fixture.viewing(), fixture.viewing());
+    first.attach_to(producer.session, Seek::Beginning);
+    last.attach_to(producer.session, Seek::Last);
+    assert_eq!(fixture.sessions.list()[0].viewers, 2);
+    producer.send_packet();
+    assert_eq!(last.packet_of(producer.stream), packet_bytes(1));
+    assert_eq!(first.packet_of(producer.stream), packet_bytes(0));
+    drop(last);
+    assert_eq!(first.packet_of(producer.stream), packet_bytes(1));
+    assert_eq!(fixture.sessions.list()[0].viewers, 1);
+}
+
+#[test]
+fn beacons_promise_times_until_a_packet_arrives() {
+    let fixture = Fixture::new();
+    let mut producer = fixture.producer();
+    let mut viewing = fixture.viewing();
+    viewing.attach_to(producer.session, Seek::Last);
+    producer.send_packet();
+    let beacon = Index {
+        instance: Some(0),
+        packet_sequence: Some(0),
+        ..Index::beacon(producer.stream, Some(0), 3, 77)
+    };
+    assert_eq!(ok(&mut producer.control, &Command::SendIndex(beacon)), code::OK);
+    assert_eq!(viewing.packet_of(producer.stream), packet_bytes(0));
+    let (index, status, _) = viewing.next(producer.stream);
+    assert_eq!((index.end, index.class, status), (77, 3, IndexStatus::Inactive));
+    let (bytes, _) = producer.packet();
+    producer.data.receive(&bytes).unwrap();
+    assert_eq!(viewing.next(producer.stream).1, IndexStatus::Retry);
+}
+
+#[test]
+fn new_streams_are_announced_and_the_end_is_told() {
+    let fixture = Fixture::new();
+    let mut producer = fixture.producer();
+    let mut viewing = fixture.viewing();
+    viewing.attach_to(producer.session, Seek::Last);
+    let session = producer.session;
+    let new = |viewing: &mut Viewing| match ask(viewing, &Request::NewStreams { session }) {
+        Ok(viewer::Reply::NewStreams { status, streams }) => (status, streams.len()),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(new(&mut viewing), (NewStreamsStatus::Ok, 0));
+    let other = add_stream(&mut producer.control, "ch_0", "other").unwrap();
+    add_stream(&mut producer.control, "metadata", "other").unwrap();
+    // Streams of a trace are shown together.
+    assert_eq!(new(&mut viewing), (NewStreamsStatus::Ok, 0));
+    assert_eq!(ok(&mut producer.control, &Command::StreamsSent), code::OK);
+    producer.send_packet();
+    assert_eq!(viewing.next(producer.stream).2, flags::NEW_STREAM);
+    assert_eq!(new(&mut viewing), (NewStreamsStatus::Ok, 2));
+    let last = Some(0);
+    let close = Command::CloseStream { stream: producer.stream, last };
+    assert_eq!(ok(&mut producer.control, &close), code::OK);
+    assert_eq!(viewing.next(producer.stream).1, IndexStatus::End);
+    drop(producer);
+    assert_eq!(new(&mut viewing), (NewStreamsStatus::Ok, 0));
+    assert_eq!(viewing.next(other).1, IndexStatus::End);
+    assert_eq!(new(&mut viewing), (NewStreamsStatus::End, 0));
+    assert!(fixture.sessions.list().is_empty());
+}
+
+#[test]
+fn rotations_move_packets_to_their_chunks() {
+    let fixture = Fixture::new();
+    let mut producer = fixture.producer();
+    let mut viewing = fixture.viewing();
+    viewing.attach_to(producer.session, Seek::Beginning);
+    producer.send_metadata(TEXT, 0);
+    producer.send_packet();
+    // Packet 1 belongs to the old chunk, and arrives after the rotation; packet 2 to the new one.
+    let (old, old_index) = producer.packet();
+    let (new, new_index) = producer.packet();
+    producer.sent = 2;
+    producer.rotate(1, ChunkAction::Complete);
+    producer.sent = 3;
+    producer.data.receive(&[old, new].concat()).unwrap();
+    for index in [old_index, new_index] {
+        assert_eq!(ok(&mut producer.control, &index), code::OK);
+    }
+    producer.rotate(2, ChunkAction::Complete);
+    producer.send_packet();
+    let chunks = fixture.path("web/archives");
+    let mut names: Vec<String> = fs::read_dir(&chunks)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort_by_key(|name| name.rsplit('-').next().map(str::to_owned));
+    assert_eq!(names.len(), 3);
+    for (name, packets) in names.iter().zip([vec![0, 1], vec![2], vec![3]]) {
+        let trace = chunks.join(name).join("ust");
+        let expected: Vec<Vec<u8>> = packets.iter().map(|number| packet_bytes(*number)).collect();
+        assert_eq!(read(&trace.join("ch_0")), expected.concat(), "{name}");
+        assert_eq!(read(&trace.join("index/ch_0.idx")).len(), 16 + 72 * packets.len());
+        assert_eq!(read(&trace.join("metadata")), TEXT);
+    }
+    for number in 0..4 {
+        assert_eq!(viewing.packet_of(producer.stream), packet_bytes(number));
+    }
+    assert!(viewing.metadata_of(producer.metadata).is_some());
+    assert_eq!(viewing.metadata_of(producer.metadata), None);
+}
+
+#[test]
+fn cleared_packets_are_removed() {
+    let fixture = Fixture::new();
+    let mut producer = fixture.producer();
+    producer.send_metadata(TEXT, 0);
+    producer.send_packet();
+    producer.rotate(1, ChunkAction::Delete);
+    producer.send_packet();
+    assert!(!fixture.path("web/ust").exists());
+    let mut viewing = fixture.viewing();
+    viewing.attach_to(producer.session, Seek::Beginning);
+    assert_eq!(viewing.packet_of(producer.stream), packet_bytes(1));
+}
+
+#[test]
+fn pending_data_is_told() {
+    let fixture = Fixture::new();
+    let mut producer = fixture.producer();
+    let stream = producer.stream;
+    let pending = |last| Command::DataPending { stream, last };
+    assert_eq!(ok(&mut producer.control, &pending(None)), 0);
+    assert_eq!(ok(&mut producer.control, &pending(Some(0))), 1);
+    let (bytes, index) = producer.packet();
+    producer.data.receive(&bytes).unwrap();
+    assert_eq!(ok(&mut producer.control, &pending(Some(0))), 1);
+    assert_eq!(ok(&mut producer.control, &index), code::OK);
+    assert_eq!(ok(&mut producer.control, &pending(Some(0))), 0);
+    assert_eq!(ok(&mut producer.control, &pending(Some(1))), 1);
+}
+
+#[test]
+fn a_packet_that_is_cut_off_leaves_no_bytes() {
+    let fixture = Fixture::new();
+    let mut producer = fixture.producer();
+    producer.send_packet();
+    let (bytes, _) = producer.packet();
+    producer.data.receive(&bytes[..bytes.len() - 1]).unwrap();
+    drop(producer);
+    assert_eq!(read(&fixture.path("web/ust/ch_0")), packet_bytes(0));
+}
+
+/// Names from the network stay below the relay's directory, and ids below their connection.
+#[test]
+fn hostile_peers_have_no_effect_on_others() {
+    let fixture = Fixture::new();
+    let mut producer = fixture.producer();
+    producer.send_metadata(TEXT, 0);
+    let mut raw = fixture.control();
+    assert!(send(&mut raw, &Command::StreamsSent).is_err(), "before the version");
+    for (host, name, base_path) in [
+        ("..", "s", ""),
+        ("h", "../s", ""),
+        ("h", "s", "../../x"),
+        ("h", "s", "/x/../y"),
+        ("", "s", ""),
+    ] {
+        let (host, name) = (host.to_owned(), name.to_owned());
+        let base_path = base_path.to_owned();
+        let created = CreateSession { host, name, base_path, ..CreateSession::default() };
+        let mut control = fixture.control();
+        send(&mut control, &Command::version()).unwrap();
+        assert!(send(&mut control, &Command::CreateSession(created)).is_err());
+    }
+    // A second producer cannot use the streams of the first one.
+    let mut other = fixture.producer_of(1);
+    let index = Index { packet_bits: 128, stream: producer.stream, ..Index::default() };
+    let stream = producer.metadata;
+    for command in [
+        Command::SendIndex(index),
+        Command::ResetMetadata { stream, version: 0 },
+        Command::DataPending { stream, last: None },
+    ] {
+        assert!(send(&mut other.control, &command).is_err(), "{command:?}");
+    }
+    let (bytes, _) = producer.packet();
+    assert!(DataReceiver::new(fixture.sessions.clone(), OTHER).receive(&bytes).is_err());
+    producer.data.receive(&bytes).unwrap();
+    assert!(other.data.receive(&bytes).is_err(), "its own producer has a connection");
+}
+
+/// Viewers read only streams of sessions to which they are attached.
+#[test]
+fn viewers_cannot_read_other_sessions() {
+    let fixture = Fixture::new();
+    let mut producer = fixture.producer();
+    producer.send_metadata(TEXT, 0);
+    producer.send_packet();
+    let mut viewing = fixture.viewing();
+    assert_eq!(viewing.next(producer.stream).1, IndexStatus::Error);
+    let stream = producer.metadata;
+    assert!(matches!(
+        ask(&mut viewing, &Request::Metadata { stream }).unwrap(),
+        viewer::Reply::Metadata { status: MetadataStatus::Error, .. }
+    ));
+    let stream = producer.stream;
+    assert!(matches!(
+        ask(&mut viewing, &Request::Packet { stream, offset: 0, size: 10 }).unwrap(),
+        viewer::Reply::Packet { status: PacketStatus::Error, .. }
+    ));
+    viewing.attach_to(producer.session, Seek::Beginning);
+    let read = |viewing: &mut Viewing, offset, size| match ask(
+        viewing,
+        &Request::Packet { stream, offset, size },
+    )
+    .unwrap()
+    {
+        viewer::Reply::Packet { bytes, .. } => bytes.len(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(read(&mut viewing, 0, u32::MAX), 16);
+    assert_eq!(read(&mut viewing, u64::MAX, u32::MAX), 0);
+    assert_eq!(read(&mut viewing, 16, 1), 0);
+}

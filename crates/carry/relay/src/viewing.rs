@@ -41,7 +41,8 @@ struct Cursor {
     sent: usize,
     /// Generation of the metadata that was sent.
     generation: u64,
-    /// Set once the viewer knows that the stream has ended.
+    /// Set once the viewer knows that the stream has ended, and for metadata, whose end viewers do
+    /// not ask for.
     is_over: bool,
 }
 
@@ -213,7 +214,6 @@ impl Viewing {
         let Some(attached) = self.attached_of(stream) else {
             return reply(MetadataStatus::Error, Vec::new());
         };
-        let is_over = attached.session.ended().is_some();
         let cursor = attached.cursors.get_mut(&stream).filter(|cursor| cursor.stream.is_metadata);
         let Some(cursor) = cursor else { return reply(MetadataStatus::Error, Vec::new()) };
         let read = cursor.stream.with_metadata(|metadata| {
@@ -229,10 +229,7 @@ impl Viewing {
                 (cursor.sent, cursor.generation) = (whole, generation);
                 reply(MetadataStatus::Ok, bytes)
             }
-            None => {
-                cursor.is_over = is_over || cursor.stream.is_closed();
-                reply(MetadataStatus::NoNew, Vec::new())
-            }
+            None => reply(MetadataStatus::NoNew, Vec::new()),
         }
     }
 }
@@ -254,7 +251,6 @@ impl Attached {
                 path: stream.path.clone(),
                 name: stream.name.clone(),
             };
-            // A viewer does not ask for the end of metadata.
             let is_over = stream.is_metadata;
             let cursor = Cursor { stream, next, sent: 0, generation: 0, is_over };
             self.cursors.insert(entry.id, cursor);
