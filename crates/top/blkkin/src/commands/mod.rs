@@ -10,6 +10,7 @@ pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod event;
 pub(crate) mod event_limits;
+pub(crate) mod forward;
 pub(crate) mod info;
 pub(crate) mod io;
 pub(crate) mod kernel_tracer;

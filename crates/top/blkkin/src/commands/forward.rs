@@ -1,0 +1,146 @@
+//! `blkkin forward`: sends the traces in a directory to a relay.
+
+use crate::exit::{self, Error, Exit};
+use crate::interrupt::Interrupt;
+use crate::output::{ignore_closed_pipe, plural, raw_stdout};
+use blkkin_forward::{Forwarder, SessionName, Target, Totals};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Send the traces in a directory to a relay
+///
+/// The relay (`blkkin relay` or `lttng-relayd`) stores them as a session of this machine, and serves
+/// them to live viewers meanwhile. Packets are sent as they are, without decoding: the directory is
+/// one that BlkKin's agent or LTTng wrote, with an index beside each stream file, and has CTF 1.8.
+///
+/// With --follow, traces, streams, packets and metadata that are added later are sent, too, until
+/// Ctrl-C.
+#[derive(clap::Args, Debug)]
+#[command(
+    before_help = "Examples:\n  \
+        blkkin forward /data/web net://collector\n  \
+        blkkin forward --follow /data/web net://collector      while it is recorded\n  \
+        blkkin forward --name friday /data/web net://localhost:5342:5343",
+    after_help = crate::help::EXIT_HELP
+)]
+pub(crate) struct Args {
+    /// Trace directory, or directory above traces
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+
+    /// Relay: net://HOST[:CONTROL_PORT[:DATA_PORT]]
+    #[arg(value_name = "URL")]
+    target: Target,
+
+    /// Continue with what is added, until Ctrl-C
+    #[arg(short, long)]
+    follow: bool,
+
+    /// Name of the session at the relay [default: the name of DIR]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+
+    /// Name of this machine at the relay [default: its host name]
+    #[arg(long, value_name = "NAME")]
+    host: Option<String>,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Pause between two rounds with --follow.
+const PAUSE: Duration = Duration::from_millis(20);
+
+pub(crate) fn run(args: Args) -> Result<Exit, Error> {
+    if !args.directory.is_dir() {
+        return Err(Error::failed(format!("{} is no directory", args.directory.display())));
+    }
+    let session = args.session()?;
+    let interrupt = Interrupt::listen()?;
+    let Target { host, control_port, .. } = &args.target;
+    let failed = |error: io::Error| {
+        let told = Error::failed(format!("cannot send to {host} port {control_port}: {error}"));
+        match error.kind() {
+            io::ErrorKind::ConnectionRefused => {
+                told.hint("start `blkkin relay` there, or name its ports: net://HOST:CONTROL:DATA")
+            }
+            _ => told,
+        }
+    };
+    let mut forwarder =
+        Forwarder::connect(&args.target, &session, &args.directory).map_err(failed)?;
+    let path = forwarder.path().to_owned();
+    let mut is_complete = true;
+    loop {
+        let ends = !args.follow || interrupt.is_set();
+        let warn = |line: &str| {
+            exit::warn(line);
+            is_complete = false;
+        };
+        let sent = forwarder.send(warn).map_err(failed)?;
+        if ends {
+            break;
+        }
+        if sent == 0 {
+            std::thread::sleep(PAUSE);
+        }
+    }
+    let totals = forwarder.end().map_err(failed)?;
+    ignore_closed_pipe(print(&args, &session, &path, totals))?;
+    if totals.traces == 0 {
+        exit::warn(&format!("{} has no trace", args.directory.display()));
+    }
+    Ok(if is_complete && totals.traces > 0 { Exit::Ok } else { Exit::Failed })
+}
+
+impl Args {
+    fn session(&self) -> Result<SessionName, Error> {
+        let check = |what: &str, name: String| match blkkin_lttng::is_component(&name) {
+            true => Ok(name),
+            false => Err(Error::usage(format!("`{name}` cannot be the name of a {what}"))
+                .hint("names have no `/`, and no `.` at their start")),
+        };
+        let own = || {
+            let path = std::path::absolute(&self.directory).unwrap_or_default();
+            path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+        };
+        let node = || rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let name = check("session", self.name.clone().unwrap_or_else(own));
+        let name = name.map_err(|error| error.hint("give one with --name"))?;
+        let host = check("machine", self.host.clone().unwrap_or_else(node))?;
+        let words = blkkin_sys::random_words::<2>().unwrap_or_else(|| {
+            let [process, .., time] = blkkin_sys::moment_identity();
+            [process, time]
+        });
+        let mut producer = [0; 16];
+        for (to, word) in producer.chunks_exact_mut(8).zip(words) {
+            to.copy_from_slice(&word.to_ne_bytes());
+        }
+        Ok(SessionName { host, name, producer })
+    }
+}
+
+fn print(args: &Args, session: &SessionName, path: &str, totals: Totals) -> io::Result<()> {
+    let Totals { traces, packets, bytes } = totals;
+    let mut out = raw_stdout()?;
+    if args.json {
+        let object = serde_json::json!({
+            "schema": "blkkin.forward.v1",
+            "host": session.host,
+            "session": session.name,
+            "path": path,
+            "traces": traces,
+            "packets": packets,
+            "bytes": bytes,
+        });
+        return writeln!(out, "{object}");
+    }
+    let (traces, packets) = (plural(traces, "trace"), plural(packets, "packet"));
+    writeln!(
+        out,
+        "sent {traces} with {packets}, {bytes} bytes; at the relay: {}",
+        Path::new(path).display()
+    )
+}
