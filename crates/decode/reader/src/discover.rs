@@ -7,7 +7,7 @@ use crate::error::{Problem, ProblemKind};
 use crate::file::StreamFile;
 use crate::input::{Metadata, TraceInput};
 use crate::limits::{DEPTH_MAX, STREAMS_MAX};
-use crate::live::LiveTrace;
+use crate::live::{LiveSet, LiveTrace};
 use crate::live_stream::LiveStream;
 use crate::packet::{PacketRef, StreamId};
 use crate::scan::{FileScan, ScanResult};
@@ -35,6 +35,8 @@ pub enum Source {
     /// Trace that this process appends to in memory. Without a [`Follower`](crate::Follower), only
     /// the packets appended before the opening are read.
     Live(LiveTrace),
+    /// Live traces of a set, and those that are added to it later.
+    LiveSet(LiveSet),
 }
 
 /// Result of opening sources: the traces, and the problems found.
@@ -67,6 +69,9 @@ pub(crate) fn open_numbered(sources: &[Source], first_id: usize) -> OpenTraces {
                 Err(problem) => opened.problems.push(problem),
             },
             Source::Live(trace) => found.extend(trace.input()),
+            Source::LiveSet(set) => {
+                found.extend(set.traces().iter().filter_map(LiveTrace::input));
+            }
         }
     }
     open_inputs(found, first_id, &mut opened);

@@ -13,6 +13,7 @@ use crate::error::{Problem, ProblemKind};
 use crate::event_merge::Consumer;
 use crate::file::{FileId, id_of};
 use crate::limits::DEPTH_MAX;
+use crate::live::LiveTrace;
 use crate::packet::StreamId;
 use crate::packets::StreamPackets;
 use crate::reading::Reading;
@@ -253,11 +254,12 @@ impl Follower {
     }
 
     fn live_generations(&self) -> Vec<u64> {
-        let live = self.sources.iter().filter_map(|source| match source {
-            Source::Live(trace) => Some(trace.generation()),
-            _ => None,
-        });
-        live.collect()
+        let generations = |source: &Source| match source {
+            Source::Live(trace) => vec![trace.generation()],
+            Source::LiveSet(set) => set.traces().iter().map(LiveTrace::generation).collect(),
+            Source::Path(_) | Source::Stdin { .. } => Vec::new(),
+        };
+        self.sources.iter().flat_map(generations).collect()
     }
 
     /// Lists the files of the sources. The sources must be opened again if a file is added or

@@ -52,7 +52,7 @@ pub use event::{Event, PacketView};
 pub use event_merge::Consumer;
 pub use follow::Follower;
 pub use lines::{LinePrinter, Printing, Target};
-pub use live::LiveTrace;
+pub use live::{LiveSet, LiveTrace};
 pub use loss::{Loss, LossKind};
 pub use packet::PacketLocation;
 pub use reading::Reading;

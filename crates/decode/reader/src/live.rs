@@ -23,6 +23,32 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct LiveTrace(Arc<Shared>);
 
+/// Set of live traces that grows while a [`Follower`](crate::Follower) of
+/// [`Source::LiveSet`](crate::Source::LiveSet) reads them. Clones refer to the same set.
+#[derive(Clone, Debug, Default)]
+pub struct LiveSet(Arc<Mutex<Vec<LiveTrace>>>);
+
+impl LiveSet {
+    /// Adds a trace, whose name no other trace of the set has.
+    pub fn add(&self, trace: LiveTrace) {
+        self.0.lock().push(trace);
+    }
+
+    /// Returns the traces in the order in which they were added.
+    pub fn traces(&self) -> Vec<LiveTrace> {
+        self.0.lock().clone()
+    }
+}
+
+impl PartialEq for LiveSet {
+    /// Compares the identity of the sets, not their contents.
+    fn eq(&self, other: &LiveSet) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for LiveSet {}
+
 struct Shared {
     name: String,
     state: Mutex<State>,

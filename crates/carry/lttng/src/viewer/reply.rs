@@ -218,6 +218,9 @@ status! {
 const HOST_SIZE: usize = 64;
 const NAME_SIZE: usize = 255;
 const PATH_SIZE: usize = 4096;
+/// Sizes of the entries of lists, in bytes.
+const SESSION_SIZE: usize = 8 + 3 * 4 + HOST_SIZE + NAME_SIZE;
+const STREAM_SIZE: usize = 2 * 8 + 4 + PATH_SIZE + NAME_SIZE;
 /// Maximum number of sessions in a reply.
 const SESSIONS_MAX: u32 = 65_536;
 /// Maximum number of streams in a reply.
@@ -327,6 +330,15 @@ fn count(fields: &mut Fields<'_>, max: u32, permitted: &'static str) -> Result<u
     }
 }
 
+/// Fails if the message ends before `count` entries of `size` bytes, so that an incomplete list is
+/// not decoded again whenever bytes arrive.
+fn expect_entries(fields: &Fields<'_>, count: u32, size: usize) -> Result<(), Fault> {
+    match fields.remaining() / size >= count as usize {
+        true => Ok(()),
+        false => Err(fields.fault(Reason::Short)),
+    }
+}
+
 fn bytes_of(fields: &mut Fields<'_>, declared: u64) -> Result<Vec<u8>, Fault> {
     if declared > BYTES_MAX {
         return Err(fields.fault(Reason::Size { declared, permitted: "up to 64 MiB" }));
@@ -336,6 +348,7 @@ fn bytes_of(fields: &mut Fields<'_>, declared: u64) -> Result<Vec<u8>, Fault> {
 
 fn streams_of(fields: &mut Fields<'_>) -> Result<Vec<Stream>, Fault> {
     let count = count(fields, STREAMS_MAX, "up to 16384 streams")?;
+    expect_entries(fields, count, STREAM_SIZE)?;
     let stream = |_| {
         Ok(Stream {
             id: fields.u64()?,
@@ -358,6 +371,7 @@ fn decode_fields(kind: RequestKind, fields: &mut Fields<'_>) -> Result<Reply, Fa
         }
         RequestKind::ListSessions => {
             let count = count(fields, SESSIONS_MAX, "up to 65536 sessions")?;
+            expect_entries(fields, count, SESSION_SIZE)?;
             let session = |_| {
                 Ok(Session {
                     id: fields.u64()?,

@@ -1,0 +1,44 @@
+//! Consumer that counts late events: those that are earlier than the end of an earlier round.
+
+use blkkin_reader::{Consumer, Event, Loss, Stream, Trace};
+use std::ops::ControlFlow;
+
+/// Consumer that passes everything on to another one, and counts late events.
+#[derive(Debug)]
+pub struct Late<C> {
+    /// The other consumer.
+    pub consumer: C,
+    /// End of the last round.
+    end_ns: i64,
+    count: u64,
+}
+
+impl<C> Late<C> {
+    /// Makes a consumer that passes everything on to `consumer`.
+    pub fn new(consumer: C) -> Late<C> {
+        Late { consumer, end_ns: i64::MIN, count: 0 }
+    }
+
+    /// Ends a round, in which all events before `end_ns` were delivered.
+    pub fn end_round(&mut self, end_ns: i64) {
+        self.end_ns = self.end_ns.max(end_ns);
+    }
+
+    /// Returns the number of events that were delivered after later events of other streams.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+}
+
+impl<C: Consumer> Consumer for Late<C> {
+    fn event(&mut self, event: &mut Event<'_>) -> ControlFlow<()> {
+        if event.time().is_some_and(|time| time < self.end_ns) {
+            self.count += 1;
+        }
+        self.consumer.event(event)
+    }
+
+    fn loss(&mut self, trace: &Trace, stream: &Stream, loss: &Loss) -> ControlFlow<()> {
+        self.consumer.loss(trace, stream, loss)
+    }
+}
