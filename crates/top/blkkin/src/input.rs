@@ -2,6 +2,7 @@
 
 use crate::exit::{self, Error};
 use crate::output::ColorChoice;
+use blkkin_live::Url;
 use blkkin_reader::{BoundFilter, OpenTraces, Reading, Source, Trace};
 use blkkin_text::time::{TIME_FORMS, TimePoint};
 use std::fs::File;
@@ -12,7 +13,9 @@ use std::sync::Arc;
 /// Traces to read.
 #[derive(clap::Args, Debug)]
 pub(crate) struct InputArgs {
-    /// Trace directories, directories that contain some, stream files, or `-` for standard input
+    /// Trace directories, directories that contain some, stream files, or `-` for standard input;
+    /// for `view` and `spans --follow` also net://HOST/host/NAME/SESSION: a session of a
+    /// relay, live
     #[arg(value_name = "PATH", required = true)]
     pub(crate) paths: Vec<PathBuf>,
 
@@ -39,12 +42,35 @@ impl InputArgs {
         Ok(opened)
     }
 
+    /// Returns the URL of a relay's session, which is then the only source; `None` for paths.
+    pub(crate) fn url(&self) -> Result<Option<Url>, Error> {
+        let mut texts = self.paths.iter().filter_map(|path| path.to_str());
+        let Some(text) = texts.find(|text| Url::is_url(text)) else { return Ok(None) };
+        if self.paths.len() > 1 || self.metadata.is_some() {
+            return Err(Error::usage(format!(
+                "`{text}` cannot be read together with other sources"
+            ))
+            .hint("give it alone"));
+        }
+        match text.parse() {
+            Ok(url) => Ok(Some(url)),
+            Err(error) => Err(Error::usage(error.to_string())
+                .hint("a session is net://HOST[:PORT]/host/NAME/SESSION")),
+        }
+    }
+
     /// Returns the sources to read: each path, or standard input for `-`.
     pub(crate) fn sources(&self) -> Result<Vec<Source>, Error> {
         let is_stdin = |path: &PathBuf| path.as_os_str() == "-";
         if self.metadata.is_some() && !self.paths.iter().any(is_stdin) {
             return Err(Error::usage("--metadata is for standard input, which is not read")
                 .hint("give `-` as a path, or leave --metadata out: directories have their own"));
+        }
+        if let Some(url) = self.url()? {
+            return Err(Error::usage(format!("`{url}` is read while it is recorded")).hint(
+                "`blkkin view` and `blkkin spans --follow` can do that; the relay has the trace on \
+                 its disk, too",
+            ));
         }
         let sources: Vec<Source> = self
             .paths
@@ -141,7 +167,10 @@ impl SelectArgs {
         let color = color.applies(&io::stderr());
         let filter = BoundFilter::of_growing(text, traces);
         let filter = filter.map_err(|error| Error::usage(error.render(color)))?;
-        if let Err(error) = filter.refuse_unknown(traces) {
+        // Before there is a trace, no field can be known.
+        if !traces.is_empty()
+            && let Err(error) = filter.refuse_unknown(traces)
+        {
             exit::warn(&format!("no event passes the filter yet: {error}"));
         }
         Ok(Some(filter))

@@ -9,6 +9,7 @@ mod help;
 mod input;
 mod interrupt;
 mod limits;
+mod live;
 mod losses;
 mod lttng_commands;
 #[cfg(test)]
@@ -44,6 +45,7 @@ const EXAMPLES: &str = concat!(
         blkkin view ~/lttng-traces/my-session          print all events, in order\n  \
         blkkin view --filter 'ret < 0' TRACE           only what failed\n  \
         blkkin view --json TRACE | jq .name            one JSON object an event\n  \
+        blkkin view net://localhost/host/node-1/web    a session of a relay, live\n  \
         blkkin spans TRACE                             requests, as trees of what they went through\n  \
         blkkin info TRACE                              what a trace holds\n  ",
     sql_example!(),
@@ -86,6 +88,7 @@ enum Command {
     Doctor(commands::doctor::Args),
     Top(commands::top::Args),
     View(commands::view::Args),
+    Live(commands::live::Args),
     Spans(commands::spans::Args),
     Query(commands::query::Args),
     #[cfg(feature = "sql")]
@@ -147,6 +150,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Top(args) => commands::top::run(args),
         Command::View(args) => commands::view::run(args),
+        Command::Live(args) => commands::live::run(args),
         Command::Spans(args) => commands::spans::run(args),
         #[cfg(feature = "sql")]
         Command::Sql(args) => commands::sql::run(args),

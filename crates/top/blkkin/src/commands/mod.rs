@@ -14,6 +14,7 @@ pub(crate) mod forward;
 pub(crate) mod info;
 pub(crate) mod io;
 pub(crate) mod kernel_tracer;
+pub(crate) mod live;
 pub(crate) mod merge;
 mod private_agent;
 pub(crate) mod probe;

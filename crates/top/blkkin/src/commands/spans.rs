@@ -12,6 +12,7 @@ use crate::output::{describe_losses, ignore_closed_pipe, plural};
 use crate::progress::ProgressLine;
 use blkkin_reader::{Reading, Stats};
 use blkkin_spans::Collector;
+use follow::FollowResult;
 use printing::Printing;
 use std::io::{self, IsTerminal};
 
@@ -20,8 +21,13 @@ pub(crate) use options::Args;
 pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     let interrupt = Interrupt::listen()?;
     if args.follow {
-        let (collector, stats) = follow::run(&args, &interrupt)?;
-        return conclude(collector, &stats, args.kernel, &interrupt);
+        let FollowResult { collector, stats, feed } = follow::run(&args, &interrupt)?;
+        let exit = conclude(collector, &stats, args.kernel, &interrupt)?;
+        return feed.map(|()| exit);
+    }
+    if args.input.url()?.is_some() || args.relay.from.is_some() {
+        return Err(Error::usage("sessions of a relay are read while they are recorded")
+            .hint("add --follow"));
     }
     let opened = args.input.open()?;
     let reading = Reading::new(&opened.traces);

@@ -20,10 +20,12 @@ pub(crate) use options::Args;
 
 pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     let options = args.printer_options()?;
-    if args.follow {
+    if args.follow || args.relay.from.is_some() || args.input.url()?.is_some() {
         let interrupt = Interrupt::listen()?;
-        let FollowResult { stats, wrote, problems } = follow::run(&args, &options, &interrupt)?;
-        return conclude(wrote, &problems, &stats, &interrupt);
+        let FollowResult { stats, wrote, problems, feed } =
+            follow::run(&args, &options, &interrupt)?;
+        let exit = conclude(wrote, &problems, &stats, &interrupt)?;
+        return feed.map(|()| exit);
     }
     let opened = args.input.open()?;
     let color = args.color.applies(&io::stderr());
@@ -101,7 +103,8 @@ pub(super) fn count(reading: &Reading<'_>, in_order: bool) -> Stats {
 }
 
 /// Consumer that ignores events, as the reader itself counts them.
-struct Count;
+#[derive(Debug)]
+pub(super) struct Count;
 
 impl Consumer for Count {
     fn event(&mut self, _: &mut Event<'_>) -> ControlFlow<()> {

@@ -2,6 +2,7 @@
 
 use super::delivery::DeliveryArgs;
 use crate::input::{InputArgs, SelectArgs};
+use crate::live::RelayArgs;
 use crate::output::ColorChoice;
 use crate::values;
 use blkkin_spans::Limits;
@@ -39,6 +40,9 @@ use blkkin_text::time::parse_duration;
 pub(crate) struct Args {
     #[command(flatten)]
     pub(super) input: InputArgs,
+
+    #[command(flatten)]
+    pub(super) relay: RelayArgs,
 
     #[command(flatten)]
     pub(super) select: SelectArgs,

@@ -1,12 +1,15 @@
-//! `blkkin view --follow`: prints the events of growing traces, until Ctrl-C, a closed pipe or the
-//! limit.
+//! `blkkin view --follow` and `blkkin view net://…`: prints the events of growing traces, until
+//! Ctrl-C, a closed pipe, the limit or the end of a relay's session.
 
+use super::Count;
 use super::options::Args;
-use crate::exit::{self, Error};
+use crate::exit::Error;
 use crate::input::Selection;
 use crate::interrupt::Interrupt;
+use crate::live::Feed;
 use crate::output::{EscapedOutput, raw_stdout, stderr};
-use blkkin_reader::{Follower, LinePrinter, Printing, Problem, Source, Stats, Target};
+use blkkin_live::Late;
+use blkkin_reader::{Consumer, Follower, LinePrinter, Printing, Problem, Stats, Target};
 use blkkin_text::json::{self, JsonPrinter};
 use blkkin_text::pretty::{Options, Printer};
 use std::cell::RefCell;
@@ -50,6 +53,8 @@ pub(super) struct FollowResult {
     pub(super) wrote: io::Result<()>,
     /// Problems of the follower at the end, which are also among those of `stats`.
     pub(super) problems: Vec<Problem>,
+    /// Error of the relay.
+    pub(super) feed: Result<(), Error>,
 }
 
 pub(super) fn run(
@@ -57,72 +62,88 @@ pub(super) fn run(
     options: &Options,
     interrupt: &Interrupt,
 ) -> Result<FollowResult, Error> {
-    let sources = args.input.sources()?;
-    if sources.iter().any(|source| matches!(source, Source::Stdin { .. })) {
-        return Err(Error::usage("--follow cannot read standard input")
-            .hint("give the directory that the recording is written to"));
-    }
-    let mut follower = Follower::new(&sources);
-    // Warnings are reported with all other problems at the end.
-    for problem in follower.problems().iter().filter(|problem| !problem.is_warning()) {
-        exit::warn(&format!("{problem}; waiting for what may come"));
-    }
+    let mut feed = Feed::open(&args.input, &args.relay)?;
+    let mut follower = feed.follower();
     let lines = Lines { out: raw_stdout()?, interrupt: interrupt.clone(), wrote: Ok(()) };
     let lines = RefCell::new(lines);
-    let stats = match args.json {
-        true => follow(args, &mut follower, interrupt, JsonPrinter::default(), &lines)?,
-        false => follow(args, &mut follower, interrupt, Printer::new(options.clone()), &lines)?,
+    let mut following =
+        Following { args, interrupt, lines: &lines, feed: &mut feed, follower: &mut follower };
+    let (stats, late) = match (args.count, args.json) {
+        (true, _) => following.follow(Count, |_| {})?,
+        (_, true) => following.print(JsonPrinter::default())?,
+        _ => following.print(Printer::new(options.clone()))?,
     };
     let mut lines = lines.into_inner();
     if args.json {
         let _ = lines.write(Target::Output, &json::end(&stats));
+    } else if args.count {
+        let _ = lines.write(Target::Output, format!("{}\n", stats.events).as_bytes());
     }
-    Ok(FollowResult { stats, wrote: lines.wrote, problems: follower.problems() })
+    let problems = follower.problems();
+    let feed = feed.conclude(stats.events, late);
+    Ok(FollowResult { stats, wrote: lines.wrote, problems, feed })
 }
 
-fn follow<P: LinePrinter>(
-    args: &Args,
-    follower: &mut Follower,
-    interrupt: &Interrupt,
-    printer: P,
-    lines: &RefCell<Lines>,
-) -> Result<Stats, Error> {
-    let write = |target, text: &[u8]| lines.borrow_mut().write(target, text);
-    let mut printing = Printing::new(printer, write);
-    let mut stats = Stats::default();
-    let mut times = args.select.times(follower.traces(), args.clock_gmt)?;
-    let filter = args.select.growing_filter(follower.traces(), args.color)?;
-    let mut is_new = true;
-    loop {
-        // Read the flag first, so that events recorded before it was set are still printed in the
-        // last round.
-        let ends = interrupt.is_set();
-        is_new |= follower.refresh(ends);
-        if is_new && args.json {
-            let _ = write(Target::Output, &json::begin(follower.traces().iter().map(|t| &**t)));
-        }
-        if std::mem::take(&mut is_new) && !times.are_final {
-            times = args.select.times(follower.traces(), args.clock_gmt)?;
-        }
-        let selection = Selection { range: times.range, filter: filter.clone() };
-        let limit = args.limit.map(|limit| limit - stats.events);
-        let part = follower.deliver(
-            |reading| {
-                let asked = interrupt.clone();
-                let reading = selection.apply(reading).limit(limit);
-                reading.stop_when(move || asked.is_set_since(GRACE))
-            },
-            &mut printing,
-        );
-        stats.add(part);
-        let is_full = args.limit.is_some_and(|limit| stats.events >= limit);
-        let _ = printing.flush();
-        if lines.borrow().are_over() || ends || is_full {
-            stats.problems.extend(follower.problems());
-            return Ok(stats);
-        }
-        if !interrupt.is_set() {
-            follower.wait();
+/// What is followed, and how.
+struct Following<'f> {
+    args: &'f Args,
+    interrupt: &'f Interrupt,
+    lines: &'f RefCell<Lines>,
+    feed: &'f mut Feed,
+    follower: &'f mut Follower,
+}
+
+impl Following<'_> {
+    fn print<P: LinePrinter>(&mut self, printer: P) -> Result<(Stats, u64), Error> {
+        let lines = self.lines;
+        let write = |target, text: &[u8]| lines.borrow_mut().write(target, text);
+        self.follow(Printing::new(printer, write), |printing| {
+            let _ = printing.flush();
+        })
+    }
+
+    /// Passes all events to `consumer`, and calls `flush` after each round. Returns the totals, and
+    /// the number of late events.
+    fn follow<C: Consumer>(
+        &mut self,
+        consumer: C,
+        flush: impl Fn(&mut C),
+    ) -> Result<(Stats, u64), Error> {
+        let Following { args, interrupt, lines, feed, follower } = self;
+        let mut late = Late::new(consumer);
+        let mut stats = Stats::default();
+        let mut times = args.select.times(follower.traces(), args.clock_gmt)?;
+        let filter = args.select.growing_filter(follower.traces(), args.color)?;
+        let mut is_new = true;
+        loop {
+            let round = feed.begin_round(interrupt);
+            is_new |= follower.refresh(round.is_last);
+            if is_new && args.json {
+                let begin = json::begin(follower.traces().iter().map(|trace| &**trace));
+                let _ = lines.borrow_mut().write(Target::Output, &begin);
+            }
+            if std::mem::take(&mut is_new) && !times.are_final {
+                times = args.select.times(follower.traces(), args.clock_gmt)?;
+            }
+            let selection = Selection { range: times.range, filter: filter.clone() };
+            let limit = args.limit.map(|limit| limit - stats.events);
+            let asked = interrupt.clone();
+            let part = round.deliver(
+                follower,
+                |reading| {
+                    let reading = selection.apply(reading).limit(limit);
+                    reading.stop_when(move || asked.is_set_since(GRACE))
+                },
+                &mut late,
+            );
+            stats.add(part);
+            let is_full = args.limit.is_some_and(|limit| stats.events >= limit);
+            flush(&mut late.consumer);
+            if lines.borrow().are_over() || round.is_last || is_full {
+                stats.problems.extend(follower.problems());
+                return Ok((stats, late.count()));
+            }
+            feed.wait(follower, interrupt);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::exit::Error;
 use crate::input::{InputArgs, SelectArgs};
+use crate::live::RelayArgs;
 use crate::output::ColorChoice;
 use blkkin_text::pretty::Options;
 use blkkin_text::time::TimeFormat;
@@ -21,12 +22,16 @@ use std::io;
         blkkin view --names all --fields all TRACE            everything there is\n  \
         blkkin view --json TRACE | jq -c 'select(.type == \"event\") | .fields'\n  \
         blkkin view --count TRACE                             only decode, and count\n  \
+        blkkin view net://localhost/host/node-1/web           a session of a relay, live\n  \
         cat metadata channel0_* | blkkin view -",
     after_help = crate::help::EXIT_HELP
 )]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(super) input: InputArgs,
+
+    #[command(flatten)]
+    pub(super) relay: RelayArgs,
 
     #[command(flatten)]
     pub(super) select: SelectArgs,
@@ -40,6 +45,7 @@ pub(crate) struct Args {
     /// A packet is printed when it is complete. LTTng writes packets when they are full, after the
     /// channel's --switch-timer, and when the session is rotated or stopped. It writes metadata
     /// only when the session is rotated or stopped, and events of new types wait for that.
+    /// Sessions of a relay are always followed, to their end.
     #[arg(long, conflicts_with = "count", help_heading = "Input")]
     pub(super) follow: bool,
 
