@@ -7,6 +7,7 @@ pub mod agent;
 pub mod corpus;
 pub mod growing_trace;
 pub mod hostile;
+pub mod lttng;
 pub mod node;
 pub mod process;
 pub mod recipe;

@@ -1,0 +1,277 @@
+//! `blkkin live`, and `blkkin view` and `blkkin spans` of a relay's sessions, with LTTng's session
+//! daemon as the producer. The relays are `lttng-relayd` and `blkkin relay`.
+
+mod support;
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use support::lttng::{BY_PROCESS, BY_USER, EVENTS, Lttng, ROUNDS, Session, start};
+use support::node::eventually;
+use support::process::{Ended, Running, Signal, signal};
+use support::{blkkin, is_installed, run, skip, text};
+
+/// Relay, which writes its sessions to a directory.
+struct Relay {
+    child: Child,
+    directory: PathBuf,
+    control: u16,
+    data: u16,
+    live: u16,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Lttng,
+    Ours,
+}
+
+/// Returns three ports that nobody uses at present.
+fn free_ports() -> [u16; 3] {
+    let listeners = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
+    listeners.map(|listener| listener.local_addr().expect("an address").port())
+}
+
+impl Relay {
+    fn start(lttng: &Lttng, kind: Kind) -> Relay {
+        let directory = lttng.scratch.0.join(format!("{kind:?}"));
+        let [control, data, live] = free_ports();
+        let mut command = match kind {
+            Kind::Lttng => {
+                let mut command = lttng.command("lttng-relayd");
+                for (option, port) in [("-C", control), ("-D", data), ("-L", live)] {
+                    command.arg(option).arg(format!("tcp://127.0.0.1:{port}"));
+                }
+                command
+            }
+            Kind::Ours => {
+                let mut command = blkkin(Path::new("/"));
+                command.arg("relay");
+                let ports =
+                    [("--control-port", control), ("--data-port", data), ("--live-port", live)];
+                for (option, port) in ports {
+                    command.arg(option).arg(port.to_string());
+                }
+                command
+            }
+        };
+        let command = command.arg("--output").arg(&directory);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a relay");
+        let relay = Relay { child, directory, control, data, live };
+        eventually("the relay answers", || run(&mut relay.ls(&[])).status.success().then_some(()));
+        relay
+    }
+
+    fn url(&self) -> String {
+        format!("net://127.0.0.1:{}", self.live)
+    }
+
+    fn ls(&self, options: &[&str]) -> Command {
+        let mut command = blkkin(Path::new("/"));
+        command.args(["live", "ls", &self.url()]).args(options);
+        command
+    }
+
+    /// Returns the only session of the relay, as `live ls --json` shows it.
+    fn session(&self) -> Option<serde_json::Value> {
+        let output = run(&mut self.ls(&["--json"]));
+        assert!(output.status.success(), "{output:?}");
+        let list: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(list["schema"], "blkkin.live-sessions.v1");
+        list["sessions"].as_array().expect("a list").first().cloned()
+    }
+
+    fn viewers(&self) -> Option<u64> {
+        self.session()?["viewers"].as_u64()
+    }
+
+    fn create<'l>(&self, lttng: &'l Lttng, name: &str, channel: &[&str]) -> Session<'l> {
+        let ports = (self.control, self.data);
+        let session = lttng.live_session(name, &self.directory, ports, channel);
+        eventually("the relay has the session", || self.session());
+        session
+    }
+
+    /// Starts a command on the session's URL, and waits until the relay has one more viewer.
+    fn view(&self, words: &[&str]) -> Running {
+        let session = self.session().expect("a session");
+        let url = session["url"].as_str().expect("a URL");
+        let mut command = blkkin(Path::new("/"));
+        let running = Running::start(command.args(words).arg(url));
+        eventually("the relay has a viewer", || self.viewers().filter(|count| *count > 0));
+        running
+    }
+
+    /// Returns babeltrace2's lines for what the relay has on its disk.
+    fn recorded(&self) -> Vec<String> {
+        let mut command = Command::new("babeltrace2");
+        let output = run(command.env("TZ", "UTC").arg("--no-delta").arg(&self.directory));
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout).lines().map(str::to_owned).collect()
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        signal(self.child.id(), Signal::TERM);
+        let _ = self.child.wait();
+    }
+}
+
+fn lines(running: &mut Running, count: usize) -> Vec<String> {
+    (0..count).map(|_| running.line()).collect()
+}
+
+/// Checks what a viewer has printed against what the relay has on its disk.
+#[track_caller]
+fn check_equal(mut lines: Vec<String>, ended: Ended, mut recorded: Vec<String>) {
+    assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+    lines.extend(ended.lines);
+    // On a busy machine, a stream can be silent for longer than others wait for it.
+    if !ended.errors.is_empty() {
+        assert!(
+            ended.errors.iter().all(|line| line.contains("came too late")),
+            "{:?}",
+            ended.errors
+        );
+        lines.sort();
+        recorded.sort();
+    }
+    let different = lines.iter().zip(&recorded).position(|(ours, theirs)| ours != theirs);
+    if let Some(line) = different {
+        panic!("line {line}:\n{}\n{}", lines[line], recorded[line]);
+    }
+    assert_eq!(lines.len(), recorded.len());
+}
+
+/// Views a session from its beginning to its end, with programs that start before and later.
+fn view_to_the_end(lttng: &Lttng, relay: &Relay, channel: &[&str], viewers: usize) {
+    let session = relay.create(lttng, "live", channel);
+    let mut program = lttng.program(ROUNDS);
+    let words = ["view", "--no-delta", "--from", "beginning"];
+    let mut running: Vec<Running> = (0..viewers).map(|_| relay.view(&words)).collect();
+    let mut seen: Vec<Vec<String>> = running.iter_mut().map(|view| lines(view, EVENTS)).collect();
+    program.once_more();
+    let other = lttng.program(ROUNDS);
+    for (view, seen) in running.iter_mut().zip(&mut seen) {
+        seen.extend(lines(view, 2 * EVENTS));
+    }
+    program.once_more();
+    program.end();
+    other.end();
+    drop(session);
+    for (view, seen) in running.into_iter().zip(seen) {
+        let ended = view.end();
+        check_equal(seen, ended, relay.recorded());
+    }
+    assert_eq!(relay.recorded().len(), 4 * EVENTS);
+}
+
+fn start_with_relayd(test: &str) -> Option<Lttng> {
+    match is_installed("lttng-relayd") {
+        true => start(test),
+        false => {
+            skip(test, "lttng-relayd is not installed");
+            None
+        }
+    }
+}
+
+#[test]
+fn sessions_of_lttng_relayd_are_viewed_to_their_end() {
+    let Some(lttng) = start_with_relayd("live-relayd") else { return };
+    for channel in [BY_USER, BY_PROCESS] {
+        let relay = Relay::start(&lttng, Kind::Lttng);
+        view_to_the_end(&lttng, &relay, channel, 1);
+        drop(relay);
+        std::fs::remove_dir_all(lttng.scratch.0.join("Lttng")).expect("the relay's directory");
+    }
+}
+
+#[test]
+fn sessions_of_blkkin_relay_are_viewed_to_their_end() {
+    let Some(lttng) = start("live-relay") else { return };
+    let relay = Relay::start(&lttng, Kind::Ours);
+    view_to_the_end(&lttng, &relay, BY_USER, 2);
+}
+
+#[test]
+fn views_begin_now_and_end_by_limit_interrupt_or_loss() {
+    let Some(lttng) = start_with_relayd("live-now") else { return };
+    let mut relay = Relay::start(&lttng, Kind::Lttng);
+    let session = relay.create(&lttng, "now", BY_USER);
+    let mut program = lttng.program(ROUNDS);
+    let table = text(&run(&mut relay.ls(&[])).stdout);
+    let row = table.lines().nth(1).expect("a session");
+    assert!(row.contains(&session.name) && row.contains("0.1 s"), "{table}");
+
+    // The first events are printed, and are left out by the next viewer.
+    let limit = ["view", "--from", "beginning", "--limit", "600", "--count"];
+    let ended = relay.view(&limit).end();
+    assert_eq!((ended.status.code(), &ended.lines[..]), (Some(0), &["600".to_owned()][..]));
+    eventually("the viewer has detached", || relay.viewers().filter(|count| *count == 0));
+    let filter = ["view", "--json", "--filter", "name == \"blkkin_sample:integers\""];
+    let mut view = relay.view(&filter);
+    let other = run(blkkin(Path::new("/"))
+        .arg("view")
+        .arg(relay.session().expect("it")["url"].as_str().expect("a URL")));
+    assert_eq!(other.status.code(), Some(1));
+    assert!(text(&other.stderr).contains("another viewer is attached"), "{other:?}");
+    program.once_more();
+    let mut events = 0;
+    while events < ROUNDS {
+        let line: serde_json::Value = serde_json::from_str(&view.line()).expect("JSON");
+        if line["type"] == "event" {
+            assert_eq!(line["name"], "blkkin_sample:integers");
+            events += 1;
+        }
+    }
+    view.interrupt();
+    let ended = view.end();
+    assert_eq!((ended.status.code(), ended.errors.len()), (Some(130), 0), "{ended:?}");
+    let end: serde_json::Value = serde_json::from_str(&ended.lines[0]).expect("JSON");
+    assert_eq!(end["events"], ROUNDS);
+
+    // Sessions that do not exist.
+    let url = format!("{}/host/nobody/nothing", relay.url());
+    let missing = run(blkkin(Path::new("/")).args(["view", &url]));
+    assert_eq!(missing.status.code(), Some(1));
+    let errors = text(&missing.stderr);
+    assert!(errors.contains("no session `nothing`") && errors.contains(&session.name), "{errors}");
+
+    // The relay dies.
+    eventually("the viewer has detached", || relay.viewers().filter(|count| *count == 0));
+    let mut view = relay.view(&["view", "--from", "beginning"]);
+    lines(&mut view, 2 * EVENTS);
+    relay.child.kill().expect("to kill the relay");
+    let ended = view.end();
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    let told = ended.errors.iter().any(|line| {
+        line.contains("was lost") && line.contains(&format!("({} events had come)", 2 * EVENTS))
+    });
+    assert!(told, "{ended:?}");
+    program.end();
+}
+
+#[test]
+fn commands_say_how_relays_are_read() {
+    let port = free_ports()[0];
+    let url = format!("net://127.0.0.1:{port}/host/node/web");
+    for (words, status, part) in [
+        (&["view", &url][..], 1, "no relay answers at net://127.0.0.1"),
+        (&["spans", "--follow", &url], 1, "no relay answers"),
+        (&["spans", &url], 2, "add --follow"),
+        (&["info", &url], 2, "blkkin view"),
+        (&["merge", &url, "-o", "x"], 2, "blkkin view"),
+        (&["view", &url, "/tmp"], 2, "alone"),
+        (&["view", "net://127.0.0.1"], 2, "blkkin live ls net://127.0.0.1"),
+        (&["view", "net://127.0.0.1/web"], 2, "/host/NAME/SESSION"),
+        (&["view", "--from", "now", "/tmp"], 2, "net://"),
+        (&["live", "ls", "net://127.0.0.1:x"], 2, "1 to 65535"),
+    ] {
+        let output = run(blkkin(Path::new("/")).args(words));
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{words:?}: {errors}");
+        assert!(errors.contains(part), "{words:?}: {errors}");
+    }
+}
