@@ -1,6 +1,6 @@
-//! Fuzzes the client of a relay's sessions. The input is all that the relay sends: the client takes
-//! as much for each request as the reply has, and a follower reads what it receives. Neither panics,
-//! the promised time never decreases, and the requests are bounded.
+//! Fuzzes the client of a relay's sessions. The input is all that the relay sends: the client
+//! takes as much for each request as the reply has, and a follower reads what it receives. Neither
+//! panics, the promised time never decreases, and the requests are bounded.
 #![no_main]
 
 use blkkin_live::{Client, Goal, Late, Seek, SessionName, Step};

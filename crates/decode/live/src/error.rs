@@ -1,27 +1,10 @@
-//! Errors: of URLs, of the connection to a relay, and of what a relay sends.
+//! Errors: of the connection to a relay, and of what a relay sends.
 
 use crate::url::SessionName;
 use blkkin_lttng::Fault;
 use blkkin_lttng::viewer::Session;
 use std::fmt;
 use std::io;
-
-/// Error of a URL.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UrlError {
-    /// The URL.
-    pub url: String,
-    /// What a URL has that this one does not have.
-    pub reason: &'static str,
-}
-
-impl fmt::Display for UrlError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is no URL of a relay: {}", self.url, self.reason)
-    }
-}
-
-impl std::error::Error for UrlError {}
 
 /// Error of reading from a relay.
 #[derive(Debug)]

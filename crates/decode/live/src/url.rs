@@ -1,7 +1,6 @@
 //! URLs of relays and their sessions, in the notation of babeltrace2:
 //! `net://HOST[:PORT][/host/NAME/SESSION]`.
 
-use crate::error::UrlError;
 use blkkin_lttng::viewer::PORT;
 use std::fmt;
 use std::str::FromStr;
@@ -48,6 +47,23 @@ impl Family {
         }
     }
 }
+
+/// Error of a URL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UrlError {
+    /// The URL.
+    pub url: String,
+    /// Part of a URL that this one does not have.
+    pub reason: &'static str,
+}
+
+impl fmt::Display for UrlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` is no URL of a relay: {}", self.url, self.reason)
+    }
+}
+
+impl std::error::Error for UrlError {}
 
 impl Url {
     /// Returns true if the text has the scheme of a URL, and is no path.

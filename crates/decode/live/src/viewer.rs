@@ -98,8 +98,8 @@ impl Viewer {
 
     /// Waits until there is progress after `last`, but at most for `time`; returns the progress.
     ///
-    /// The progress must be known before [`blkkin_reader::Follower::refresh`] is called, so that the
-    /// packets up to its end are found. Each call counts as a round of reading that has ended.
+    /// The progress must be known before [`blkkin_reader::Follower::refresh`] is called, so that
+    /// the packets up to its end are found. Each call counts as a round of reading that has ended.
     pub fn wait(&self, last: Option<Progress>, time: Duration) -> Progress {
         let mut state = self.shared.state.lock();
         state.rounds += 1;

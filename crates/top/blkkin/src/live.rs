@@ -11,8 +11,8 @@ use std::time::Duration;
 /// Options for sessions of a relay.
 #[derive(clap::Args, Debug)]
 pub(crate) struct RelayArgs {
-    /// Where to begin with a session at net://HOST: with the next packet, as babeltrace2 does, or
-    /// with the oldest one that the relay has [default: now]
+    /// Begin a session at net://HOST with the next packet, as babeltrace2 does, or with the oldest
+    /// one that the relay has [default: now]
     #[arg(long, value_enum, value_name = "WHERE", help_heading = "Input")]
     pub(crate) from: Option<From>,
 }
@@ -80,12 +80,12 @@ impl Feed {
         follower
     }
 
-    /// Begins a round, which comes before [`Follower::refresh`]. Ctrl-C makes it the last one, after
-    /// the relay has been told.
+    /// Begins a round, which comes before [`Follower::refresh`]. Ctrl-C makes it the last one,
+    /// after the relay has been told.
     pub(crate) fn begin_round(&mut self, interrupt: &Interrupt) -> Round {
         let Feed::Relay(relay) = self else {
-            // The flag is read first, so that events recorded before it was set are still delivered
-            // in the last round.
+            // The flag is read first, so that events recorded before it was set are still
+            // delivered in the last round.
             return Round { is_last: interrupt.is_set(), end_ns: None };
         };
         if interrupt.is_set() {
@@ -104,8 +104,8 @@ impl Feed {
         }
     }
 
-    /// Ends the following, after `events` were delivered, `late` of them out of order. Fails if the
-    /// relay or its messages have ended it.
+    /// Ends the following, after `events` were delivered, `late` of them out of order. Fails if
+    /// the relay or its messages have ended it.
     pub(crate) fn conclude(self, events: u64, late: u64) -> Result<(), Error> {
         let Feed::Relay(RelayFeed { viewer, url, last }) = self else { return Ok(()) };
         if late > 0 {

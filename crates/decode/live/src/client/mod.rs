@@ -1,12 +1,12 @@
 //! A viewer's side of the protocol, without sockets and without a clock: it tells which request to
 //! send next, and takes the bytes of the replies.
 //!
-//! Among the streams that may be asked, the client asks the one with the earliest promise: the time
-//! before which the stream has no further events. So little more is received than what is missing to
-//! deliver events in order. [`Client::complete_until`] is the earliest promise of all streams, after
-//! the relay has listed the streams that were new by then. A stream of which the relay tells nothing
-//! new for [`SILENCE_MAX`] and two periods of the live timer no longer counts; its later events are
-//! late.
+//! Among the streams that may be asked, the client asks the one with the earliest promise: the
+//! time before which the stream has no further events. So little more is received than what is
+//! missing to deliver events in order. [`Client::complete_until`] is the earliest promise of all
+//! streams, after the relay has listed the streams that were new by then. A stream of which the
+//! relay tells nothing new for [`SILENCE_MAX`] and two periods of the live timer no longer counts;
+//! its later events are late.
 
 mod stream;
 #[cfg(test)]
@@ -35,7 +35,7 @@ pub enum Goal {
     Read(SessionName, Seek),
 }
 
-/// What a client does next.
+/// Next action of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Send this request.
@@ -477,8 +477,8 @@ impl Client {
         live.map(|trace| trace.undelivered_bytes()).sum()
     }
 
-    /// Returns true while the consumer has too much to deliver. If that lasts, all packets are given
-    /// out without regard to order.
+    /// Returns true while the consumer has too much to deliver. If that lasts, all packets are
+    /// given out without regard to order.
     fn is_full(&mut self, now: Duration) -> Result<bool, Error> {
         let bytes = self.undelivered();
         if bytes < self.undelivered_max {

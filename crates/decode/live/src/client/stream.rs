@@ -18,7 +18,8 @@ pub(super) struct Stream {
     /// Time from which the stream is asked again.
     pub(super) ask_at: Duration,
     back_off: BackOff,
-    /// Time since which the relay has told nothing new of the stream; `None` if it has just done so.
+    /// Time since which the relay has told nothing new of the stream; `None` if it has just done
+    /// so.
     pub(super) silent_since: Option<Duration>,
 }
 

@@ -41,7 +41,7 @@ fn packet(stream: u64, begin: u64, end: u64, events: &[u64], padding: usize) -> 
     bytes
 }
 
-/// What a stream says next.
+/// Next answer of a stream.
 #[derive(Clone, Debug)]
 enum Entry {
     Packet(PacketIndex, u32),
@@ -517,8 +517,8 @@ fn replies_that_do_not_fit_the_request_are_refused() {
     assert!(error.to_string().contains("GET_PACKET, byte 4"), "{error}");
 }
 
-/// The seed of the fuzz target `live_client` is what a sound relay sends. `BLKKIN_WRITE_SEED=1` writes
-/// it.
+/// The seed of the fuzz target `live_client` is what a sound relay sends. `BLKKIN_WRITE_SEED=1`
+/// writes it.
 #[test]
 fn the_seed_of_the_fuzz_target_is_a_whole_session() {
     let mut relay = Relay::new(&[1, 2]);

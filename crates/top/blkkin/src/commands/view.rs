@@ -1,5 +1,6 @@
 //! `blkkin view`: prints events as text or JSON, or counts them.
 
+mod count;
 mod follow;
 mod options;
 
@@ -7,11 +8,10 @@ use crate::exit::{self, Error, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::{describe_losses, ignore_closed_pipe, plural, raw_stdout, stderr};
 use crate::progress::ProgressLine;
-use blkkin_reader::{
-    Consumer, Event, Loss, PacketView, Problem, Reading, Stats, Stream, Target, Trace, Unordered,
-};
+use blkkin_reader::{Problem, Reading, Stats, Target};
 use blkkin_text::json::{self, JsonPrinter};
 use blkkin_text::pretty::Printer;
+use count::Count;
 use follow::FollowResult;
 use std::io::{self, IsTerminal, Write};
 use std::ops::ControlFlow;
@@ -100,28 +100,6 @@ pub(super) fn count(reading: &Reading<'_>, in_order: bool) -> Stats {
         true => reading.ordered(&mut Count),
         false => reading.unordered(|| Count).1,
     }
-}
-
-/// Consumer that ignores events, as the reader itself counts them.
-#[derive(Debug)]
-pub(super) struct Count;
-
-impl Consumer for Count {
-    fn event(&mut self, _: &mut Event<'_>) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-    fn loss(&mut self, _: &Trace, _: &Stream, _: &Loss) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-}
-
-impl Unordered for Count {
-    const EVENTS: bool = false;
-
-    fn packet(&mut self, _: &Trace, _: &Stream, _: &PacketView<'_>) {}
-    #[inline]
-    fn event(&mut self, _: &mut Event<'_>) {}
-    fn loss(&mut self, _: &Trace, _: &Stream, _: &Loss) {}
 }
 
 /// Reports the total numbers of lost events and packets on standard error.

@@ -102,8 +102,8 @@ impl Lttng {
         )
     }
 
-    /// Starts a live session at a relay whose ports for control and data are given. The relay writes
-    /// it to a directory below `directory`.
+    /// Starts a live session at a relay whose ports for control and data are given. The relay
+    /// writes it to a directory below `directory`.
     pub fn live_session(
         &self,
         name: &str,
@@ -213,7 +213,8 @@ impl Drop for Session<'_> {
 
 /// Number of times that the program hits each tracepoint before it waits for input.
 pub const ROUNDS: usize = 100;
-/// Number of events that the program, which has six tracepoints, records before it waits for input.
+/// Number of events that the program, which has six tracepoints, records before it waits for
+/// input.
 pub const EVENTS: usize = 6 * ROUNDS;
 
 /// Options for per-user buffers, with enough sub-buffers for all events.

@@ -1,7 +1,7 @@
 //! `blkkin view --follow` and `blkkin view net://…`: prints the events of growing traces, until
 //! Ctrl-C, a closed pipe, the limit or the end of a relay's session.
 
-use super::Count;
+use super::count::Count;
 use super::options::Args;
 use crate::exit::Error;
 use crate::input::Selection;
@@ -84,7 +84,7 @@ pub(super) fn run(
     Ok(FollowResult { stats, wrote: lines.wrote, problems, feed })
 }
 
-/// What is followed, and how.
+/// Sources that are followed, and the output.
 struct Following<'f> {
     args: &'f Args,
     interrupt: &'f Interrupt,
