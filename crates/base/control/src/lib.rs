@@ -83,16 +83,16 @@ pub use handshake::{Answer, Clock, Hello, Opening, Refused, Role, Welcome};
 pub use message::{HEADER_SIZE, Kind, Messages, encode};
 pub use redaction::{Redaction, RedactionError, RedactionMethod};
 pub use reply::{
-    Activity, Application, Cause, EvictedRings, Failed, Loss, Quota, RedactedRule, Reply, Ring,
-    RingTotals, Rule, SessionState, code,
+    Activity, Application, Cause, EvictedRings, Failed, Loss, Quota, Reach, RedactedRule, Reply,
+    Ring, RingTotals, Rule, SessionState, code,
 };
 pub use request::{
-    Applications, Events, NewChannel, Purpose, RedactedEvents, Request, Session, SessionLimit,
-    Snapshot,
+    Applications, Events, NewChannel, Purpose, RedactedEvents, Request, RetainingSession,
+    Retention, Session, SessionLimit, Snapshot,
 };
 pub use saved::{
-    SavedCompletion, SavedLimit, SavedLoss, SavedRingTotals, SavedSampling, SavedSession,
-    SavedTrace, StateRecord,
+    SavedCompletion, SavedLimit, SavedLoss, SavedRetention, SavedRingTotals, SavedSampling,
+    SavedSession, SavedTrace, StateRecord,
 };
 pub use selection::{Levels, Processes, Selection};
 pub use version::Version;

@@ -6,7 +6,7 @@ use crate::encoding::{Flag, Number, Optional, RecordForm};
 use crate::handshake::{Clock, PROGRAM, RELEASE};
 use crate::limits::{BODY_SIZE_MAX, CODE_SIZE_MAX, MESSAGE_SIZE_MAX, PATH_SIZE_MAX};
 use crate::redaction::{Redaction, redactions};
-use crate::request::Session;
+use crate::request::{Retention, Session};
 use crate::selection::Selection;
 use crate::text::{Letters, NAME, Path, SAMPLING, Text};
 use std::path::PathBuf;
@@ -53,6 +53,12 @@ messages! {
         0x040f KernelChannel(channel: Channel = RecordForm),
         /// In place of `Rule`, for a rule that redacts fields.
         0x0410 RedactedRule(rule: RedactedRule = RecordForm),
+        /// Retention of the session in the most recent `Session` item, if its creator has stated
+        /// one.
+        0x0411 Retention(retention: Retention = RecordForm),
+        /// Reach of a program's rings for one channel. Replies to `Status`, to `Snapshot` and to
+        /// `ListSessions` of a single session contain this item for sessions for snapshots.
+        0x0412 Reach(reach: Reach = RecordForm),
     }
 }
 
@@ -205,6 +211,28 @@ record! {
         /// Number of events whose strings were shortened, summed over all rings of the process in
         /// the channel. The item of CPU 0 has the sum; the items of the other rings report 0.
         pub events_cut: u64 = Number,
+    }
+}
+
+record! {
+    /// Reach of the rings that a program has for a channel: how far back their events go.
+    pub struct Reach {
+        /// Name of the session that records into the rings.
+        pub session: String = NAME,
+        /// Name of the channel that the rings belong to.
+        pub channel: String = NAME,
+        /// Id of the process that writes to the rings.
+        pub pid: u32 = Number,
+        /// Set if no ring has overwritten an event yet, so that the rings have all events since the
+        /// beginning of the recording or since it was cleared.
+        pub is_complete: bool = Flag,
+        /// Age of the oldest event in nanoseconds. If events were overwritten, the lowest such age
+        /// of the rings with overwritten events. 0 if there is no event.
+        pub age_ns: u64 = Number,
+        /// Allocated size of the rings in bytes.
+        pub memory: u64 = Number,
+        /// Size that the rings have once each of them is full, in bytes.
+        pub memory_max: u64 = Number,
     }
 }
 

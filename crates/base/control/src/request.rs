@@ -64,6 +64,9 @@ messages! {
         /// Enables events as `EnableKernelEvents` does, with redactions of their fields. An older
         /// agent refuses this request, and so cannot record the fields' contents.
         0x0313 EnableRedactedEvents(events: RedactedEvents = RecordForm),
+        /// Creates a session for snapshots as `CreateSession` does, with the events to retain. An
+        /// older agent refuses this request, and so creates no session that retains less.
+        0x0314 CreateRetainingSession(new: RetainingSession = RecordForm),
     }
 }
 
@@ -77,6 +80,29 @@ record! {
         /// Directory to create for the session's traces. In a snapshot session, it contains the
         /// snapshots that request no other directory. `None` lets the agent choose.
         pub output: Option<PathBuf> = Optional(Path),
+    }
+}
+
+record! {
+    /// Configuration of a new session for snapshots, with the events to retain.
+    pub struct RetainingSession {
+        /// Configuration of the session; its purpose is [`Purpose::Snapshot`].
+        pub session: Session = RecordForm,
+        /// Events to retain in the session's rings.
+        pub retention: Retention = RecordForm,
+    }
+}
+
+record! {
+    /// Events that a session for snapshots retains in its rings.
+    #[derive(Copy, Default)]
+    pub struct Retention {
+        /// Time in milliseconds for which events are retained: snapshots contain the packets that
+        /// ended within it. `None` for no limit.
+        pub keep_ms: Option<u64> = Optional(Number),
+        /// Maximum size in bytes of the rings of one program for one channel, unless the channel
+        /// states both the number and the size of its sub-buffers. `None` lets the agent choose.
+        pub memory: Option<u64> = Optional(Number),
     }
 }
 

@@ -5,6 +5,7 @@ use crate::channel::Channel;
 use crate::encoding::{Flag, Number, RecordForm};
 use crate::limits::BODY_SIZE_MAX;
 use crate::reply::{Loss, RedactedRule, RingTotals, Rule, SessionState};
+use crate::request::Retention;
 use crate::text::{NAME, Path, SAMPLING};
 use std::path::PathBuf;
 
@@ -37,6 +38,8 @@ messages! {
         0x050a KernelChannel(channel: Channel = RecordForm),
         /// In place of a `Rule` record, for a rule that redacts fields.
         0x050b RedactedRule(rule: RedactedRule = RecordForm),
+        /// Retention of a session for snapshots.
+        0x050c Retention(retention: SavedRetention = RecordForm),
     }
 }
 
@@ -123,5 +126,16 @@ record! {
         pub number: u64 = Number,
         /// Maximum total size of the session's traces, in bytes.
         pub size_max: u64 = Number,
+    }
+}
+
+record! {
+    /// Retention of a session for snapshots, with the session's number.
+    #[derive(Copy)]
+    pub struct SavedRetention {
+        /// Number of the session ([`SavedSession::number`]).
+        pub number: u64 = Number,
+        /// Events that the session retains.
+        pub retention: Retention = RecordForm,
     }
 }

@@ -29,7 +29,7 @@ impl Clock {
     /// Returns the current time, ordered after earlier loads, because earlier events may have been
     /// recorded on other processors.
     #[inline]
-    pub(crate) fn now_after_loads(self) -> u64 {
+    pub fn now_after_loads(self) -> u64 {
         match self {
             Clock::Tsc => blkkin_sys::tsc_after_loads(),
             Clock::Monotonic => blkkin_sys::monotonic_ns(),

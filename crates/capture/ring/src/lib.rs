@@ -126,7 +126,7 @@ pub use event_layout::HEADER_SIZE;
 pub use fast_encoder::{Brief, BriefRoom, Pen};
 #[cfg(not(loom))]
 pub use long_event::with_long_event;
-pub use reader::{Packet, Reader, ReaderState, RingState, TakeOutcome};
+pub use reader::{OldestEvent, Packet, Reader, ReaderState, RingState, TakeOutcome};
 #[cfg(not(loom))]
 pub use shape::SHAPE_SIZE;
 pub use shape::{

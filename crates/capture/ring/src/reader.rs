@@ -81,6 +81,15 @@ pub struct ReaderState {
     pub is_cleared: bool,
 }
 
+/// Oldest event that a reader can still consume from a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OldestEvent {
+    /// Time since the event, in units of the ring's clock.
+    pub age: u64,
+    /// Set if the reader has lost earlier events, because writers have overwritten them.
+    pub is_after_overwritten: bool,
+}
+
 /// Result of consuming a packet from a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TakeOutcome {
@@ -193,6 +202,69 @@ impl Reader {
         let write = cells.load(shape.control_of(self.ring), Word::Write, Acquire);
         let oldest = self.oldest(shape, write).filter(|_| shape.mode == Mode::Overwrite);
         oldest.filter(|oldest| self.is_before(*oldest))
+    }
+
+    /// Returns the oldest event at or after this reader's position; `None` if there is none, if the
+    /// ring holds invalid data, or if writers overwrite events too fast.
+    pub fn oldest_event(&self, cells: &Cells, shape: &Shape) -> Option<OldestEvent> {
+        (0..STEADY_TRIES).find_map(|_| {
+            let overtaken = self.overtaken_position(cells, shape);
+            let position = overtaken.unwrap_or(self.position);
+            let reader = Reader { position, ..self.clone() };
+            let write = cells.write_position(shape, self.ring);
+            let time = reader.first_time(cells, shape, write)?;
+            // Otherwise writers may have overwritten the event meanwhile.
+            let write = reader.write_after_copies(cells, shape);
+            let oldest = reader.oldest(shape, write).filter(|_| shape.mode == Mode::Overwrite);
+            oldest.is_none_or(|oldest| !reader.is_before(oldest)).then(|| OldestEvent {
+                age: self.clock.now_after_loads().saturating_sub(time),
+                is_after_overwritten: overtaken.is_some(),
+            })
+        })
+    }
+
+    /// Returns the time of the event at the reader's position; for a sub-buffer without events, the
+    /// time at which writers left it. `None` if there is no event.
+    fn first_time(&self, cells: &Cells, shape: &Shape, write: u64) -> Option<u64> {
+        let (Extent::Whole(until) | Extent::Part(until)) = self.extent(cells, shape, write) else {
+            return None;
+        };
+        let begin = self.events_position(shape);
+        let place = self.place(shape, begin);
+        if until.position == begin {
+            return Some(until.time);
+        }
+        let mut first = [0; HEADER_SIZE];
+        if !cells.can_read(place..place + first.len()) {
+            return None;
+        }
+        cells.copy_out(place, &mut first);
+        let mut time = [0; 8];
+        time.copy_from_slice(&first[TIME_AT..]);
+        Some(u64::from_le_bytes(time))
+    }
+
+    /// Skips the sub-buffers whose last event is older than `time`, up to the first other one. The
+    /// skipped packets are not reported as lost.
+    pub fn skip_older(&mut self, cells: &Cells, shape: &Shape, time: u64) {
+        let count = self.count;
+        for _ in 0..=shape.subbuffer_count {
+            let write = cells.write_position(shape, self.ring);
+            if self.skip_overwritten(cells, shape, write).is_some() {
+                continue;
+            }
+            let next = match self.extent_before_limit(cells, shape, write) {
+                Extent::Whole(until) if until.time < time => until.next,
+                Extent::Part(until) if until.time < time => until.position,
+                _ => break,
+            };
+            // If writers have overwritten the sub-buffer meanwhile, its header may be a newer one.
+            let write = self.write_after_copies(cells, shape);
+            if self.skip_overwritten(cells, shape, write).is_none() {
+                self.position = next;
+            }
+        }
+        self.count = count;
     }
 
     /// Skips all events recorded or discarded so far. They are not reported.

@@ -167,3 +167,73 @@ fn who_only_looks_gets_whole_events() {
         assert!(mode == Mode::Discard || overwritten > 0, "{mode:?}: nothing was overwritten");
     }
 }
+
+/// The oldest event is the first one until events are overwritten, then the oldest one that can be
+/// read; after a clear, it is the first event after it.
+#[test]
+fn the_oldest_event_is_known() {
+    move_to(0);
+    for mode in [Mode::Discard, Mode::Overwrite] {
+        let set = Set::new(shape(2, 4096, 4, mode));
+        let reader = Reader::new(&set.shape, 0, Clock::Test(1000));
+        let oldest = |reader: &Reader| {
+            let found = reader.oldest_event(&set.cells, &set.shape);
+            found.map(|oldest| (oldest.age, oldest.is_after_overwritten))
+        };
+        assert_eq!(oldest(&reader), None);
+        let mut cleared = None;
+        for number in 0..400 {
+            let recorded = is_recorded(&set.writer(Clock::Test(100 + number)), 1, number);
+            assert!(recorded || mode == Mode::Discard);
+            let mut harvest = Harvest::default();
+            let mut looker = reader.for_snapshot(&set.cells, &set.shape);
+            set.take_one(&mut looker, true, &mut harvest);
+            let first = harvest.events[0].3;
+            let expected = Some((1000 - first, first > 100));
+            assert_eq!(oldest(&reader), expected, "{mode:?} {number}");
+            if number == 20 {
+                let mut reader = reader.clone();
+                reader.skip_all(&set.cells, &set.shape);
+                assert_eq!(oldest(&reader), None);
+                cleared = Some(reader);
+            } else if number == 30 {
+                assert_eq!(cleared.as_ref().map(oldest), Some(Some((1000 - 121, false))));
+            }
+        }
+        assert_eq!(oldest(&reader).is_some_and(|(_, after)| after), mode == Mode::Overwrite);
+    }
+}
+
+/// Packets that ended before a time are skipped, all later ones are read, and no gap is reported.
+#[test]
+fn old_packets_are_skipped() {
+    move_to(0);
+    let set = Set::new(shape(2, 4096, 8, Mode::Overwrite));
+    for number in 0..500 {
+        assert!(is_recorded(&set.writer(Clock::Test(100 + number)), 1, number));
+    }
+    let clock = Clock::Test(1000);
+    let harvest_since = |time: Option<u64>| {
+        let mut reader = Reader::from_oldest(&set.cells, &set.shape, 0, clock);
+        time.iter().for_each(|time| reader.skip_older(&set.cells, &set.shape, *time));
+        let mut packets = Vec::new();
+        let mut bytes = Vec::new();
+        while let TakeOutcome::Packet(packet) =
+            reader.take(&set.cells, &set.shape, true, &mut bytes)
+        {
+            packets.push(packet.header);
+        }
+        packets
+    };
+    let all = harvest_since(None);
+    assert!(all.len() >= 5, "{}", all.len());
+    for time in 0..700 {
+        let rest: Vec<_> = all.iter().filter(|packet| packet.last_time >= time).collect();
+        let found = harvest_since(Some(time));
+        let times = |packet: &blkkin_ring::packet::Header| (packet.first_time, packet.last_time);
+        assert!(found.iter().map(times).eq(rest.into_iter().map(times)), "{time}");
+        let numbers = found.iter().map(|packet| packet.number);
+        assert!(numbers.eq(0..found.len() as u64), "{time}");
+    }
+    assert_eq!(harvest_since(Some(700)), []);
+}

@@ -33,6 +33,18 @@ pub(crate) struct Rate {
 }
 
 impl Rate {
+    /// Returns the duration of a number of the clock's ticks.
+    pub(crate) fn duration(self, ticks: u64) -> Duration {
+        let ns = u128::from(ticks) * u128::from(SECOND) / u128::from(self.frequency.max(1));
+        Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
+    }
+
+    /// Returns the number of the clock's ticks in a duration.
+    pub(crate) fn ticks(self, duration: Duration) -> u64 {
+        let ticks = duration.as_nanos().saturating_mul(self.frequency.into()) / u128::from(SECOND);
+        u64::try_from(ticks).unwrap_or(u64::MAX)
+    }
+
     /// Returns the rate of a clock that is ahead of this one by `ahead_ns`.
     pub(crate) fn ahead(self, ahead_ns: i64) -> Rate {
         let ns = u128::from(ahead_ns.unsigned_abs());

@@ -27,10 +27,12 @@ const CAPABILITIES: CapabilitySet =
 /// Capability to inspect processes of other users.
 const INSPECT_CAPABILITY: CapabilitySet = CapabilitySet::SYS_PTRACE;
 
-/// Files that the agent may read: about processes, processors, users, and the time zone.
-const READ: [&str; 9] = [
+/// Files that the agent may read: about processes and their control groups, processors, users, and
+/// the time zone.
+const READ: [&str; 10] = [
     "/proc",
     "/sys/devices/system/cpu",
+    crate::process::CGROUPS,
     "/etc/passwd",
     "/etc/group",
     crate::ranges::PATH,

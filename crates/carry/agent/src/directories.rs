@@ -10,7 +10,7 @@ use crate::owner::Owner;
 use crate::quota::{Accounts, Quota, QuotaError, Share};
 use crate::session::{Session, SessionId};
 use crate::source::ConnectionId;
-use blkkin_control::{Failed, code};
+use blkkin_control::{Failed, Retention, code};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -61,6 +61,7 @@ pub(crate) struct MadeDirectory {
 pub(crate) enum OutputPurpose {
     Session {
         session: blkkin_control::Session,
+        retention: Retention,
         is_privileged: bool,
     },
     /// Snapshot of the session with this number.

@@ -51,6 +51,7 @@ mod program_trace;
 mod programs;
 mod quota;
 mod ranges;
+mod reach;
 mod recording;
 mod recovery;
 mod requests;

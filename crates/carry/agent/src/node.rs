@@ -25,7 +25,8 @@ use crate::sessions::Sessions;
 use crate::snapshots::Snapshots;
 use crate::source::{ConnectionId, EACH_WRITE, Poller, Source};
 use blkkin_control::{
-    Cause, Failed, FromApplication, Reply, Request, SpanSlot, ToApplication, Unavailable, code,
+    Cause, Failed, FromApplication, Reply, Request, RetainingSession, SpanSlot, ToApplication,
+    Unavailable, code,
 };
 use blkkin_sys::socket::Peer;
 use rustix::event::epoll::EventFlags;
@@ -616,12 +617,14 @@ impl Node {
         for made in self.directories.take_made(now) {
             let command = made.command;
             let begun = made.output.and_then(|output| match made.purpose {
-                OutputPurpose::Session { session, is_privileged } => {
+                OutputPurpose::Session { session, retention, is_privileged } => {
                     let requester = Requester { owner: made.owner, is_privileged };
-                    self.create_session(command, session, output, requester)
+                    let new = RetainingSession { session, retention };
+                    self.create_session(command, new, output, requester)
                 }
                 OutputPurpose::Snapshot(session) => {
-                    self.snapshots.begin(command, session, output, &self.programs);
+                    let reaches = self.sessions.reaches(session, &self.programs);
+                    self.snapshots.begin(command, session, output, &self.programs, reaches);
                     Ok(())
                 }
             });
@@ -634,13 +637,13 @@ impl Node {
     fn create_session(
         &mut self,
         command: ConnectionId,
-        session: blkkin_control::Session,
+        new: RetainingSession,
         output: Output,
         requester: Requester,
     ) -> Result<(), Failed> {
         let path = output.path().to_owned();
         let Requester { owner, is_privileged } = requester;
-        self.requests().add_session(session, output, owner, is_privileged)?;
+        self.requests().add_session(new, output, owner, is_privileged)?;
         self.save();
         self.reply(command, &Reply::Written(path));
         self.finish(command, &Reply::Done);

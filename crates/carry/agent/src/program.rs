@@ -9,12 +9,13 @@ use crate::pace::{Pace, WakeUpLimiter};
 use crate::process::{Process, may_run};
 use crate::quota::{Account, Share};
 use crate::recovery::{OrphanedRings, Recovery};
-use crate::rings::{Identity, Packets, RingEnds, Rings};
+use crate::rings::{Identity, Packets, RingCopy, RingEnds, Rings};
 use crate::session::{Session, SessionId};
 use crate::source::ConnectionId;
 use crate::trace::Trace;
 use blkkin_control::{AddChannel, Cause, Clock, KeepChannel, ToApplication};
 use blkkin_ring::RingState;
+use blkkin_ring::packet::Header;
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -522,19 +523,13 @@ impl Program {
             if attachment.channel > cursor.channel {
                 *cursor = SnapshotCursor::at(attachment.channel);
             }
-            if cursor.ring >= attachment.rings.count() {
+            let ring = cursor.ring;
+            if ring >= attachment.rings.count() {
                 *cursor = SnapshotCursor::at(cursor.channel + 1);
                 continue;
             }
-            let ring = cursor.ring;
-            cursor.ring += 1;
             packets.clear();
-            for set in attachment.kept_sets(ring) {
-                // Rings that were unsealed when the snapshot began have no end: all their packets
-                // are copied.
-                let end = scope.ends.get(&(set.identity(), ring)).copied();
-                set.snapshot(ring, end, &mut packets);
-            }
+            cursor.copy_piece(&attachment.kept_sets(ring), scope, &mut packets);
             if !packets.is_empty() {
                 if let Some(catalog) = &mut self.catalog {
                     catalog.refresh(CATALOG_LIMITS)?;
@@ -583,20 +578,57 @@ pub(crate) struct SnapshotScope<'s> {
     pub(crate) session: SessionId,
     /// State of each ring at which the snapshot stops. A ring without an end is copied whole.
     pub(crate) ends: &'s RingEnds,
+    /// Time of the program's clock before which no copied packet has ended; `None` for no limit.
+    pub(crate) since: Option<u64>,
 }
 
 /// Position up to which a snapshot has copied a program's rings.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct SnapshotCursor {
     channel: usize,
     ring: usize,
     /// Number of types of the catalog that were already matched against the channel's rules.
     types: usize,
+    /// Set of rings whose ring number `ring` is being copied; `None` before its first set.
+    copy: Option<(Identity, RingCopy)>,
+    /// Header of the last packet that was copied from ring number `ring`.
+    last: Option<Header>,
 }
 
 impl SnapshotCursor {
     fn at(channel: usize) -> SnapshotCursor {
         SnapshotCursor { channel, ..SnapshotCursor::default() }
+    }
+
+    /// Copies the next packets of ring number `ring` from `sets`, the oldest set first, and moves on
+    /// to the next set or ring once all packets are copied.
+    fn copy_piece(&mut self, sets: &[&Rings], scope: SnapshotScope<'_>, packets: &mut Packets) {
+        let ring = self.ring;
+        let begin = |set: &Rings, last| {
+            // Rings that were unsealed when the snapshot began have no end: all their packets are
+            // copied.
+            let end = scope.ends.get(&(set.identity(), ring)).copied();
+            set.begin_copy(ring, end, scope.since, last)
+        };
+        let present = self.copy.take().and_then(|(identity, copy)| {
+            let at = sets.iter().position(|set| set.identity() == identity)?;
+            Some((at, copy))
+        });
+        // If the present set is not kept any longer, neither are the sets before it.
+        let first = || Some((0, begin(sets.first()?, self.last)));
+        if let Some((at, mut copy)) = present.or_else(first) {
+            let is_done = sets[at].copy_piece(&mut copy, packets);
+            self.last = packets.headers().last().copied().or(self.last);
+            let next = match is_done {
+                true => sets.get(at + 1).map(|set| (set.identity(), begin(set, self.last))),
+                false => Some((sets[at].identity(), copy)),
+            };
+            if next.is_some() {
+                self.copy = next;
+                return;
+            }
+        }
+        (self.ring, self.last) = (ring + 1, None);
     }
 }
 

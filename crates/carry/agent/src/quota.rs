@@ -54,7 +54,7 @@ impl Default for Limits {
 const RING_PART: u64 = 4;
 
 /// Returns the size of the machine's memory in bytes.
-fn memory_total() -> u64 {
+pub(crate) fn memory_total() -> u64 {
     let info = rustix::system::sysinfo();
     (info.totalram as u64).saturating_mul(u64::from(info.mem_unit).max(1))
 }
@@ -112,7 +112,9 @@ impl Quota {
                 "descriptors",
                 "end programs or sessions, or give the agent more (LimitNOFILE of its unit, ulimit -n)",
             ),
-            Quota::RingBytes => ("bytes of rings", "use smaller sub-buffers, or end sessions"),
+            Quota::RingBytes => {
+                ("bytes of rings", "use smaller rings (--memory, --subbuf-size), or end sessions")
+            }
             Quota::TypeBytes => ("bytes of event types", "end sessions or programs"),
             Quota::MessageBytes => {
                 ("bytes of messages that wait", "end commands that do not read what they are told")
@@ -280,6 +282,12 @@ impl Account {
         let left = self.total.limit(what, &self.limits).checked_sub(all);
         // Root can reserve all that is left, so that root can connect and end sessions of others.
         left.is_some_and(|left| self.uid == 0 || used <= left.saturating_mul(SHARE_OF_REST))
+    }
+
+    /// Returns the user's limit of a quota, and how much of it is not reserved.
+    pub(crate) fn limit_and_left(&self, what: Quota) -> (u64, u64) {
+        let limit = what.limit(&self.limits);
+        (limit, limit.saturating_sub(self.used[what as usize].load(Relaxed)))
     }
 
     /// Returns whether a reservation of `amount` would be within the user's limit if the user had
@@ -457,8 +465,8 @@ mod tests {
         let mut first = account.reserve(Quota::RingBytes, 6).unwrap();
         let second = account.reserve(Quota::RingBytes, 4).unwrap();
         let refused = account.reserve(Quota::RingBytes, 1).unwrap_err().to_string();
-        let expected = "user 7 would have more than 10 bytes of rings; use smaller sub-buffers, or \
-                        end sessions";
+        let expected = "user 7 would have more than 10 bytes of rings; use smaller rings \
+                        (--memory, --subbuf-size), or end sessions";
         assert_eq!(refused, expected);
         assert!(accounts.of(8).reserve(Quota::RingBytes, 10).is_ok(), "it is another user's");
         assert_eq!(used(&account), Some((10, 1)));

@@ -3,12 +3,13 @@
 
 use crate::attachment::{Attachment, AttachmentQuota, ChannelKey};
 use crate::catalog::Catalog;
-use crate::channel::shape_of;
+use crate::channel::{is_shape_of, shape_for, shape_of};
 use crate::deferred_close::DeferredClose;
 use crate::effect::Effect;
 use crate::log::Log;
 use crate::losses::{Amount, Losses};
 use crate::notebook::{Note, SuspendedTrace};
+use crate::process;
 use crate::program::{OWN_DESCRIPTORS, Program};
 use crate::program_trace::{describe, directory_of, new_uuid, ring_clock};
 use crate::programs::Programs;
@@ -167,10 +168,10 @@ impl<'n> Recorder<'n> {
             return Err(invalid("it is not recorded any more"));
         }
         let own = shape_of(&session.channels[channel].channel, shape.stream, shape.uuid);
-        let of_a_ring = |shape: &Shape| (shape.subbuffer_size, shape.subbuffer_count, shape.mode);
         // The machine may have had more processors when the rings were made.
         let rings_max = own.rings.max(possible_processors() + 1);
-        if of_a_ring(shape) != of_a_ring(&own) || shape.rings > rings_max {
+        if !is_shape_of(&session.channels[channel].channel, &own, shape) || shape.rings > rings_max
+        {
             return Err(invalid("its rings have another shape"));
         }
         Ok(ChannelIndex { session: at, channel })
@@ -375,15 +376,15 @@ impl<'n> Recorder<'n> {
         true
     }
 
-    /// Reserves the user's quota for new rings of a channel, and for the sets of rings that are
-    /// adopted. If the quota does not suffice, first ends absences and evicts rings kept for
+    /// Chooses the shape of new rings of a channel, and reserves the user's quota for them and for
+    /// the sets of rings that are adopted. If the quota does not suffice, first ends absences and evicts rings kept for
     /// snapshots.
     fn reserve(
         &mut self,
         id: ConnectionId,
         index: ChannelIndex,
         adoption: Option<&mut Adoption>,
-    ) -> io::Result<AttachmentQuota> {
+    ) -> io::Result<(Shape, AttachmentQuota)> {
         let Some(program) = self.programs.get(id) else {
             return Err(io::ErrorKind::NotFound.into());
         };
@@ -392,7 +393,9 @@ impl<'n> Recorder<'n> {
         let session = &self.sessions.list[index.session];
         let is_written = session.purpose == Purpose::Record;
         let channel = &session.channels[index.channel].channel;
-        let shape = shape_of(channel, index.channel as u32, [0; 16]);
+        let pid = program.process.pid;
+        let shape =
+            shape_for(channel, index.channel as u32, &account, || process::memory_limit(pid));
         let own = charge_min(&shape);
         // One descriptor is for the memory. Each ring has two more: of its file and of the index.
         let descriptors = 1 + if is_written { 2 * shape.rings as u64 } else { 0 };
@@ -416,11 +419,12 @@ impl<'n> Recorder<'n> {
             }
             account.reserve(Quota::RingBytes, own + size_of_sets(sets))?
         };
-        Ok(AttachmentQuota {
+        let quota = AttachmentQuota {
             ring_bytes,
             type_bytes: account.reserve(Quota::TypeBytes, type_bytes)?,
             _descriptors: account.reserve(Quota::Descriptors, descriptors)?,
-        })
+        };
+        Ok((shape, quota))
     }
 
     /// Frees memory of the user's rings, until the channel's new rings (`own` bytes) and the
@@ -462,7 +466,7 @@ impl<'n> Recorder<'n> {
         index: ChannelIndex,
         mut adoption: Option<Adoption>,
     ) -> io::Result<usize> {
-        let quota = self.reserve(id, index, adoption.as_mut())?;
+        let (shape, quota) = self.reserve(id, index, adoption.as_mut())?;
         let key = self.key_of(index);
         let stream = index.channel as u32;
         let Sessions { list, clocks, page_cache, notebook, .. } = &mut *self.sessions;
@@ -474,7 +478,7 @@ impl<'n> Recorder<'n> {
         let known = adoption.as_ref().map(|adoption| adoption.uuid);
         let new = || known.unwrap_or_else(new_uuid);
         let uuid = *program.uuids.entry(session.id).or_insert_with(new);
-        let (rings, file) = Rings::create(shape_of(channel, stream, uuid), ring_clock(program))?;
+        let (rings, file) = Rings::create(Shape { uuid, ..shape }, ring_clock(program))?;
         let is_new = !program.traces.contains_key(&session.id);
         if is_new {
             let earlier = adoption.as_mut().and_then(|adoption| adoption.trace.take());
@@ -603,7 +607,7 @@ mod tests {
     use crate::saved::SavedState;
     use crate::sessions::REFUSED_MAX;
     use crate::source::{EACH_WRITE, Poller, Source};
-    use blkkin_control::{Clock, Events, Request, Selection, catalog};
+    use blkkin_control::{Clock, Events, Request, RetainingSession, Retention, Selection, catalog};
     use blkkin_sys::socket::Peer;
     use rustix::event::{EventfdFlags, eventfd};
     use rustix::fs::{MemfdFlags, SealFlags, memfd_create};
@@ -674,7 +678,8 @@ mod tests {
                 purpose: Purpose::Record,
                 output: None,
             };
-            fixture.requests().add_session(session, output, owner, true).unwrap();
+            let new = RetainingSession { session, retention: Retention::default() };
+            fixture.requests().add_session(new, output, owner, true).unwrap();
             fixture
         }
 

@@ -2,7 +2,7 @@
 
 use crate::approved_probes::{self, Approvals};
 use crate::attachment::ChannelKey;
-use crate::channel::{fill_in_sizes, shape_of};
+use crate::channel::{fill_in_sizes, memory_bounds, shape_of};
 use crate::clearing::{self, ClearJob};
 use crate::clock::Rates;
 use crate::command::{Listing, Requester};
@@ -25,8 +25,8 @@ use blkkin_control::limits::REDACTIONS_MAX;
 use blkkin_control::sampling::Sampling;
 use blkkin_control::{
     Activity, Applications, Channel, Context, EVENT_SIZES, Events, Failed, Mode, NewChannel,
-    Purpose, RedactedEvents, Redaction, Reply, Request, Ring, SessionLimit, Snapshot,
-    ToApplication, WAIT_FOREVER, WAIT_MAX_US, code,
+    Purpose, RedactedEvents, Redaction, Reply, Request, RetainingSession, Retention, Ring,
+    SessionLimit, Snapshot, ToApplication, WAIT_FOREVER, WAIT_MAX_US, code,
 };
 use blkkin_filter::Filter;
 use blkkin_ring::Shape;
@@ -220,12 +220,10 @@ impl RequestHandler<'_> {
     pub(crate) fn act(&mut self, who: Requester, request: Request) -> Outcome {
         match request {
             Request::CreateSession(session) => {
-                self.may_create(who.owner, &session.name)?;
-                let output = self.output_of(who.owner, &session)?;
-                let is_privileged = who.is_privileged;
-                let purpose = OutputPurpose::Session { session, is_privileged };
-                Ok(Answer::MakeDirectory { path: output, owner: who.owner, purpose })
+                let retention = Retention::default();
+                self.create_session(who, RetainingSession { session, retention })
             }
+            Request::CreateRetainingSession(new) => self.create_session(who, new),
             Request::StartSession(name) => {
                 let at = self.find(who, &name)?;
                 let session = &mut self.sessions.list[at];
@@ -368,6 +366,22 @@ impl RequestHandler<'_> {
         })
     }
 
+    fn create_session(&mut self, who: Requester, new: RetainingSession) -> Outcome {
+        let RetainingSession { session, retention } = new;
+        self.may_create(who.owner, &session.name)?;
+        if retention != Retention::default() && session.purpose != Purpose::Snapshot {
+            let what = "only sessions for snapshots retain events";
+            return Err(failed(code::BAD_VALUE, what));
+        }
+        if let Some(memory) = retention.memory {
+            check_memory(memory, &self.accounts.of(who.owner.uid))?;
+        }
+        let path = self.output_of(who.owner, &session)?;
+        let is_privileged = who.is_privileged;
+        let purpose = OutputPurpose::Session { session, retention, is_privileged };
+        Ok(Answer::MakeDirectory { path, owner: who.owner, purpose })
+    }
+
     /// Checks that the user may create one more session, and has none named `name`.
     fn may_create(&self, owner: Owner, name: &str) -> Result<(), Failed> {
         let own = || self.sessions.list.iter().filter(|one| one.owner.uid == owner.uid);
@@ -401,11 +415,12 @@ impl RequestHandler<'_> {
     /// Adds a session whose directory has been made.
     pub(crate) fn add_session(
         &mut self,
-        wanted: blkkin_control::Session,
+        new: RetainingSession,
         output: Output,
         owner: Owner,
         is_privileged: bool,
     ) -> Result<(), Failed> {
+        let RetainingSession { session: wanted, retention } = new;
         // Another session of that name may have been created meanwhile.
         self.may_create(owner, &wanted.name)?;
         let size = size_of_session(&wanted.name, output.path());
@@ -419,6 +434,7 @@ impl RequestHandler<'_> {
             owner,
             is_privileged,
             purpose: wanted.purpose,
+            retention,
             output,
             activity: Activity::New,
             created: Zoned::now(),
@@ -497,7 +513,8 @@ impl RequestHandler<'_> {
         mut channel: Channel,
         is_kernel: bool,
     ) -> Result<(), Failed> {
-        fill_in_sizes(&mut channel, is_kernel);
+        let Session { purpose, retention, .. } = self.sessions.list[at];
+        fill_in_sizes(&mut channel, is_kernel, purpose, retention);
         if is_kernel {
             let kernel_contexts = vec![Context::Pid, Context::Tid];
             if !channel.contexts.is_empty() && channel.contexts != kernel_contexts {
@@ -522,7 +539,17 @@ impl RequestHandler<'_> {
         }
         let bad_value = |why| failed(code::BAD_VALUE, format!("channel `{name}`: {why}"));
         let shape = shape_of(&channel, 0, [0; 16]);
-        shape.check().map_err(|error| bad_value(error.to_string()))?;
+        shape.check().map_err(|error| {
+            let memory = retention.memory.filter(|_| !is_kernel);
+            let hint = memory.map(|memory| {
+                format!(
+                    "the session's rings of a program have at most {memory} bytes, for {} rings; \
+                     make it with a larger --memory, or leave out sizes of sub-buffers",
+                    shape.rings
+                )
+            });
+            Failed { hint, ..bad_value(error.to_string()) }
+        })?;
         if let Some(size) = channel.event_size {
             check_event_size(size, &shape).map_err(bad_value)?;
         }
@@ -618,7 +645,7 @@ impl RequestHandler<'_> {
         Ok(Answer::Settle(FollowUp::Nothing, Scope::of(session)))
     }
 
-    fn list(&self, who: Requester, name: Option<&str>) -> Outcome {
+    fn list(&mut self, who: Requester, name: Option<&str>) -> Outcome {
         let all = 0..self.sessions.list.len();
         let wanted = match name {
             Some(name) => {
@@ -628,8 +655,17 @@ impl RequestHandler<'_> {
             None => all,
         };
         let mut replies = Vec::new();
-        for session in self.sessions.list[wanted].iter().filter(|session| who.sees(session)) {
+        for at in wanted {
+            if !who.sees(&self.sessions.list[at]) {
+                continue;
+            }
+            let id = self.sessions.list[at].id;
+            let reaches = name.map(|_| self.sessions.reaches(id, self.programs));
+            let session = &self.sessions.list[at];
             replies.push(Reply::Session(session.state()));
+            if session.retention != Retention::default() {
+                replies.push(Reply::Retention(session.retention));
+            }
             for channel in &session.channels {
                 replies.push(match channel.is_kernel {
                     true => Reply::KernelChannel(channel.channel.clone()),
@@ -640,6 +676,7 @@ impl RequestHandler<'_> {
                 replies.extend(channel.rule_messages(Reply::Rule, Reply::RedactedRule));
             }
             replies.extend(self.sessions.loss_replies(session, self.programs.all()));
+            replies.extend(reaches.into_iter().flatten());
         }
         Ok(Answer::Done(replies))
     }
@@ -699,7 +736,7 @@ impl RequestHandler<'_> {
         }
     }
 
-    fn status(&self, who: Requester, name: Option<&str>) -> Outcome {
+    fn status(&mut self, who: Requester, name: Option<&str>) -> Outcome {
         let only = name.map(|name| self.find(who, name)).transpose()?;
         let mut replies = Vec::new();
         for (at, session) in self.sessions.list.iter().enumerate() {
@@ -760,6 +797,16 @@ impl RequestHandler<'_> {
                 replies.extend(self.sessions.loss_replies(session, self.programs.all()));
             }
         }
+        let shown = self
+            .sessions
+            .list
+            .iter()
+            .enumerate()
+            .filter(|(at, session)| only.is_none_or(|only| only == *at) && who.sees(session));
+        let shown: Vec<SessionId> = shown.map(|(_, session)| session.id).collect();
+        for id in shown {
+            replies.extend(self.sessions.reaches(id, self.programs));
+        }
         if only.is_none() {
             replies.extend(
                 self.sessions.destroyed_losses(|uid| who.is_privileged || uid == who.owner.uid),
@@ -773,6 +820,27 @@ impl RequestHandler<'_> {
         replies.extend(quotas.filter(|_| name.is_none()).map(Reply::Quota));
         Ok(Answer::Done(replies))
     }
+}
+
+/// Checks a session's limit on the size of a program's rings.
+fn check_memory(memory: u64, account: &Account) -> Result<(), Failed> {
+    let (smallest, largest) = memory_bounds();
+    if !(smallest..=largest).contains(&memory) {
+        let what = format!(
+            "rings of {memory} bytes; those of one program have {smallest} to {largest} bytes on \
+             this machine: one ring for each processor, and one more"
+        );
+        return Err(failed(code::BAD_VALUE, what));
+    }
+    if !account.is_within_limit(Quota::RingBytes, memory) {
+        let (limit, _) = account.limit_and_left(Quota::RingBytes);
+        let what = format!(
+            "rings of {memory} bytes for each program; all rings of user {} may have {limit} bytes",
+            account.uid()
+        );
+        return Err(failed(code::QUOTA, what));
+    }
+    Ok(())
 }
 
 /// Checks that a channel's maximum event size is permitted, and fits into a sub-buffer.

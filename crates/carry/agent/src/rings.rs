@@ -3,7 +3,7 @@
 
 use blkkin_ring::packet::Header;
 use blkkin_ring::{
-    Cells, Clock, Mode, Reader, ReaderState, RingState, SHAPE_SIZE, Shape, TakeOutcome,
+    Cells, Clock, Mode, OldestEvent, Reader, ReaderState, RingState, SHAPE_SIZE, Shape, TakeOutcome,
 };
 use blkkin_sys::{Piece, SharedMemory};
 use std::collections::HashMap;
@@ -98,6 +98,20 @@ impl Packets {
         self.headers.append(&mut more.headers);
     }
 }
+
+/// Copying of a ring's packets to a snapshot, which is done in pieces.
+#[derive(Debug)]
+pub(crate) struct RingCopy {
+    reader: Reader,
+    /// Number of bytes that may still be copied.
+    left: usize,
+    /// Number of times that writers have overtaken the reader.
+    overtaken: u32,
+}
+
+/// Size in bytes of a piece of a ring's copy, after which the packets are written to the snapshot.
+/// A ring may be large, and the agent serves others between two pieces.
+const PIECE_SIZE: usize = 2 << 20;
 
 /// Maximum number of times that a writer may overtake a snapshot of its ring. The next time, the
 /// snapshot ends with the packets copied so far.
@@ -441,25 +455,63 @@ impl Rings {
         self.cells.state(&self.shape, ring)
     }
 
-    /// Appends copies of a ring's packets up to the cut-off `end`, or of all packets if `end` is
-    /// `None`. Packets that writers overwrite meanwhile are missing. All packets stay unread for
-    /// the ring's own reader.
-    pub(crate) fn snapshot(&self, ring: usize, end: Option<RingState>, packets: &mut Packets) {
+    /// Returns the oldest event that a snapshot of a ring would contain.
+    pub(crate) fn oldest_event(&self, ring: usize) -> Option<OldestEvent> {
+        self.readers[ring].0.oldest_event(&self.cells, &self.shape)
+    }
+
+    /// Returns the number of bytes that the kernel has allocated for the rings.
+    pub(crate) fn allocated_size(&self) -> u64 {
+        self.cells.allocated_size()
+    }
+
+    /// Begins to copy a ring's packets up to the cut-off `end`, or all packets if `end` is `None`.
+    /// Leaves out the packets that ended before `since`, a time of the ring's clock. `last` is the
+    /// header of the packet that the ring's packets continue. All packets stay unread for the
+    /// ring's own reader.
+    pub(crate) fn begin_copy(
+        &self,
+        ring: usize,
+        end: Option<RingState>,
+        since: Option<u64>,
+        last: Option<Header>,
+    ) -> RingCopy {
         let reader = self.readers[ring].0.for_snapshot(&self.cells, &self.shape);
-        let mut reader = reader.continue_after(packets.headers.last().copied());
+        let mut reader = reader.continue_after(last);
         if let Some(end) = end {
             reader = reader.with_cutoff(end);
         }
-        let most = packets.copied.len() + self.shape.ring_size();
-        let mut overwritten = 0;
-        while packets.copied.len() <= most {
-            match reader.take(&self.cells, &self.shape, true, &mut packets.copied) {
+        if let Some(since) = since {
+            reader.skip_older(&self.cells, &self.shape, since);
+        }
+        // A writer may begin a sub-buffer while the ring is copied.
+        let left = self.shape.ring_size() + self.shape.subbuffer_size;
+        RingCopy { reader, left, overtaken: 0 }
+    }
+
+    /// Appends copies of a ring's next packets, of about [`PIECE_SIZE`] bytes. Packets that writers
+    /// overwrite meanwhile are missing. Returns true once all packets are copied.
+    pub(crate) fn copy_piece(&self, copy: &mut RingCopy, packets: &mut Packets) -> bool {
+        let start = packets.copied.len();
+        loop {
+            let before = packets.copied.len();
+            if before - start >= PIECE_SIZE {
+                return false;
+            }
+            match copy.reader.take(&self.cells, &self.shape, true, &mut packets.copied) {
                 TakeOutcome::Packet(packet) => packets.headers.push(packet.header),
                 // Otherwise a program that overwrites faster than the reader copies could keep the
-                // loop from ending.
-                TakeOutcome::Overwritten(_) if overwritten < OVERTAKEN_MAX => overwritten += 1,
-                TakeOutcome::Overwritten(_) | TakeOutcome::Empty | TakeOutcome::Invalid => return,
+                // copying from ending.
+                TakeOutcome::Overwritten(_) if copy.overtaken < OVERTAKEN_MAX => {
+                    copy.overtaken += 1;
+                }
+                TakeOutcome::Overwritten(_) | TakeOutcome::Empty | TakeOutcome::Invalid => {
+                    return true;
+                }
             }
+            let copied = packets.copied.len() - before;
+            let Some(left) = copy.left.checked_sub(copied) else { return true };
+            copy.left = left;
         }
     }
 }
@@ -627,7 +679,8 @@ mod tests {
             }
             let took = |_| {
                 let begun = std::time::Instant::now();
-                rings.snapshot(0, None, &mut Packets::default());
+                let mut copy = rings.begin_copy(0, None, Some(1), None);
+                while !rings.copy_piece(&mut copy, &mut Packets::default()) {}
                 begun.elapsed()
             };
             let longest = (0..20).map(took).max().unwrap();

@@ -13,8 +13,9 @@ use crate::session::{
     size_of_sampling, size_of_session,
 };
 use blkkin_control::{
-    Decoder, Received, RedactedRule, Redaction, Rule, SavedCompletion, SavedLimit, SavedLoss,
-    SavedRingTotals, SavedSampling, SavedSession, SavedTrace, SessionState, StateRecord,
+    Decoder, Received, RedactedRule, Redaction, Retention, Rule, SavedCompletion, SavedLimit,
+    SavedLoss, SavedRetention, SavedRingTotals, SavedSampling, SavedSession, SavedTrace,
+    SessionState, StateRecord,
 };
 use jiff::{Timestamp, Zoned, tz::TimeZone};
 use std::collections::{BTreeMap, HashMap};
@@ -123,6 +124,11 @@ impl SavedState {
                 let session = self.sessions.iter().find(|session| session.id == number);
                 session.iter().for_each(|session| session.size_limit.set(size_max));
             }
+            StateRecord::Retention(SavedRetention { number, retention }) => {
+                let mut sessions = self.sessions.iter_mut();
+                let session = sessions.find(|session| session.id == number);
+                session.into_iter().for_each(|session| session.retention = retention);
+            }
             StateRecord::Loss(SavedLoss { number, loss }) => {
                 self.losses.entry(number).or_default().set(loss);
             }
@@ -166,6 +172,7 @@ fn session(saved: SavedSession, account: &Arc<Account>) -> Session {
         owner,
         is_privileged: saved.is_privileged,
         purpose: session.purpose,
+        retention: Retention::default(),
         // Guarded until the agent has determined whether the output's owner is trusted.
         output: Output::guarded(output, owner),
         _bytes: bytes,

@@ -9,7 +9,7 @@ use crate::size_limit::SizeLimit;
 use blkkin_control::rules;
 use blkkin_control::{
     Activity, Channel, Context, EventRule, KernelRule, Level, Processes, Purpose, RedactedRule,
-    Redaction, Rule, Selection, SessionState, limits,
+    Redaction, Retention, Rule, Selection, SessionState, limits,
 };
 use jiff::Zoned;
 use std::path::Path;
@@ -28,6 +28,7 @@ pub(crate) struct Session {
     /// Set if the session may record programs of all users.
     pub(crate) is_privileged: bool,
     pub(crate) purpose: Purpose,
+    pub(crate) retention: Retention,
     pub(crate) output: Output,
     pub(crate) activity: Activity,
     pub(crate) created: Zoned,

@@ -9,12 +9,14 @@ use crate::notebook::{Note, Notebook, SuspendedTrace, saved_trace};
 use crate::page_cache::PageCacheTrimmer;
 use crate::process::{ProcessInspector, may_run};
 use crate::program::Program;
+use crate::programs::Programs;
 use crate::quota::Accounts;
+use crate::reach;
 use crate::saved::SavedState;
 use crate::session::{SamplingRules, Session, SessionId};
 use blkkin_control::{
-    Cause, Reply, SavedLimit, SavedLoss, SavedRingTotals, SavedSampling, SavedSession, StateRecord,
-    encode,
+    Cause, Reply, Retention, SavedLimit, SavedLoss, SavedRetention, SavedRingTotals, SavedSampling,
+    SavedSession, StateRecord, encode,
 };
 use blkkin_sys::socket::Peer;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -114,6 +116,12 @@ impl Sessions {
 
     pub(crate) fn position(&self, id: SessionId) -> Option<usize> {
         self.list.iter().position(|session| session.id == id)
+    }
+
+    /// Returns the reach of the rings of a session for snapshots, as replies to a command.
+    pub(crate) fn reaches(&mut self, id: SessionId, programs: &Programs) -> Vec<Reply> {
+        let session = self.list.iter_mut().find(|session| session.id == id);
+        session.map_or(Vec::new(), |one| reach::replies(one, &mut self.clocks, programs))
     }
 
     /// Returns the id for a new session.
@@ -422,6 +430,10 @@ impl Sessions {
             }));
             if let Some(size_max) = session.size_limit.size_max() {
                 note(StateRecord::Limit(SavedLimit { number: session.id, size_max }));
+            }
+            if session.retention != Retention::default() {
+                let (number, retention) = (session.id, session.retention);
+                note(StateRecord::Retention(SavedRetention { number, retention }));
             }
             for channel in &session.channels {
                 note(match channel.is_kernel {

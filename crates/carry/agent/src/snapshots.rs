@@ -5,7 +5,7 @@ use crate::effect::Effect;
 use crate::log::Log;
 use crate::output::Output;
 use crate::program::{SnapshotCursor, SnapshotScope};
-use crate::program_trace::{describe, directory_of, new_uuid};
+use crate::program_trace::{describe, directory_of, new_uuid, ring_clock};
 use crate::programs::Programs;
 use crate::rings::RingEnds;
 use crate::session::SessionId;
@@ -34,6 +34,10 @@ struct SnapshotJob {
     /// other. Without a cut-off, the snapshot would hold later events of one processor than of
     /// another, and miss events that a thread recorded before it moved to another processor.
     ends: RingEnds,
+    /// Time at which the snapshot began.
+    begun: Instant,
+    /// Reach of the rings when the snapshot began, as replies to the command.
+    reaches: Vec<Reply>,
     /// Serial numbers of the programs whose rings are still to be copied.
     programs: VecDeque<u64>,
     /// Trace of the first program in `programs`; `None` until the trace is begun.
@@ -60,6 +64,7 @@ impl Snapshots {
         session: SessionId,
         output: Output,
         programs: &Programs,
+        reaches: Vec<Reply>,
     ) {
         let own: Vec<_> = programs.all().filter(|one| one.records(session)).collect();
         let ends_now = || {
@@ -74,8 +79,16 @@ impl Snapshots {
             }
         }
         let programs = own.iter().map(|one| one.serial).collect();
-        let current = None;
-        self.queue.push_back(SnapshotJob { command, session, output, ends, programs, current });
+        self.queue.push_back(SnapshotJob {
+            command,
+            session,
+            output,
+            ends,
+            begun: Instant::now(),
+            reaches,
+            programs,
+            current: None,
+        });
     }
 
     /// Continues all snapshots for a limited time. Snapshots of commands that have disconnected are
@@ -98,8 +111,9 @@ impl Snapshots {
             match job.step(programs, sessions, log, until) {
                 Ok(false) => self.queue.push_back(job),
                 Ok(true) => {
-                    let reply = Reply::Written(job.output.path().to_owned());
-                    effects.push(Effect::Reply { to, reply });
+                    let path = job.output.path().to_owned();
+                    let replies = job.reaches.into_iter().chain([Reply::Written(path)]);
+                    effects.extend(replies.map(|reply| Effect::Reply { to, reply }));
                     effects.push(Effect::Finish { to, reply: Reply::Done });
                 }
                 Err(error) => {
@@ -151,7 +165,12 @@ impl SnapshotJob {
                     (trace, cursor)
                 }
             };
-            let scope = SnapshotScope { session: session.id, ends: &self.ends };
+            let since = session.retention.keep_ms.map(|keep_ms| {
+                let age = Duration::from_millis(keep_ms).saturating_add(self.begun.elapsed());
+                let rate = clocks.rate(&mut session.rates, program.clock);
+                ring_clock(program).now_after_loads().saturating_sub(rate.ticks(age))
+            });
+            let scope = SnapshotScope { session: session.id, ends: &self.ends, since };
             match program.snapshot(scope, trace, cursor, until) {
                 Ok(false) => return Ok(false),
                 Ok(true) => {}

@@ -10,10 +10,10 @@ use crate::{
     Activity, AddChannel, Answer, Application, Applications, Cause, Channel, ChannelRule, Clock,
     Context, Decoder, EventRule, EventType, Events, EvictedRings, Failed, Field, FieldKind,
     FromApplication, Hello, KeepChannel, KernelRule, Level, Levels, Loss, Mode, NewChannel,
-    Opening, Orphan, Processes, Purpose, Quota, RedactedEvents, RedactedRule, Redaction,
-    RedactionMethod, Refused, Reply, Request, Ring, RingTotals, Role, Rule, Selection, Session,
-    SessionLimit, SessionState, Snapshot, SpanSlot, ToApplication, Unavailable, Version, Welcome,
-    Width, code,
+    Opening, Orphan, Processes, Purpose, Quota, Reach, RedactedEvents, RedactedRule, Redaction,
+    RedactionMethod, Refused, Reply, Request, RetainingSession, Retention, Ring, RingTotals, Role,
+    Rule, Selection, Session, SessionLimit, SessionState, Snapshot, SpanSlot, ToApplication,
+    Unavailable, Version, Welcome, Width, code,
 };
 
 /// Parses hexadecimal bytes and quoted text into bytes.
@@ -132,23 +132,23 @@ fn openings() {
     check(vec![
         (
             hello(Role::Application { pid: 7, clock: Clock::Monotonic }),
-            r#"1b000000 0100 "blkkin"01000000 00 07000000 01 02000000"dd" 01000000"9""#,
+            r#"1b000000 0100 "blkkin"01000100 00 07000000 01 02000000"dd" 01000000"9""#,
         ),
         (
             hello(Role::Application { pid: 7, clock: Clock::Tsc }),
-            r#"1b000000 0100 "blkkin"01000000 00 07000000 00 02000000"dd" 01000000"9""#,
+            r#"1b000000 0100 "blkkin"01000100 00 07000000 00 02000000"dd" 01000000"9""#,
         ),
-        (hello(Role::Command), r#"16000000 0100 "blkkin"01000000 01 02000000"dd" 01000000"9""#),
-        (hello(Role::Kernel), r#"16000000 0100 "blkkin"01000000 02 02000000"dd" 01000000"9""#),
+        (hello(Role::Command), r#"16000000 0100 "blkkin"01000100 01 02000000"dd" 01000000"9""#),
+        (hello(Role::Kernel), r#"16000000 0100 "blkkin"01000100 02 02000000"dd" 01000000"9""#),
     ]);
     let refused = |try_again| Refused { version, try_again, reason: "no".into() };
     check(vec![
         (
             Answer::Welcome(Welcome { version, release: "9".into() }),
-            r#"0f000000 0200 "blkkin"01000000 01000000"9""#,
+            r#"0f000000 0200 "blkkin"01000100 01000000"9""#,
         ),
-        (Answer::Refused(refused(false)), r#"11000000 0300 "blkkin"01000000 00 02000000"no""#),
-        (Answer::Refused(refused(true)), r#"11000000 0300 "blkkin"01000000 01 02000000"no""#),
+        (Answer::Refused(refused(false)), r#"11000000 0300 "blkkin"01000100 00 02000000"no""#),
+        (Answer::Refused(refused(true)), r#"11000000 0300 "blkkin"01000100 01 02000000"no""#),
     ]);
 }
 
@@ -292,6 +292,13 @@ fn requests() {
             }),
             &format!(r#"51000000 1303 01000000"s" 01 01000000"c" {SELECTION} {REDACTIONS}"#),
         ),
+        (
+            Request::CreateRetainingSession(RetainingSession {
+                session: session(),
+                retention: Retention { keep_ms: Some(258), memory: None },
+            }),
+            r#"19000000 1403 01000000"s" 01 01 04000000"/tmp" 01 0201000000000000 00"#,
+        ),
     ]);
 }
 
@@ -351,6 +358,15 @@ fn replies() {
     let rule = Rule { channel: "c".into(), enabled: true, selection: selection() };
     let released =
         EvictedRings { session: "s".into(), channel: "c".into(), rings: 2, packets_lost: 3 };
+    let reach = Reach {
+        session: "s".into(),
+        channel: "c".into(),
+        pid: 9,
+        is_complete: true,
+        age_ns: 2,
+        memory: 3,
+        memory_max: 4,
+    };
     check(vec![
         (Reply::Done, "00000000 0104"),
         (Reply::Failed(failed(None)), r#"16000000 0204 05000000"quota" 08000000"too much" 00"#),
@@ -411,6 +427,15 @@ fn replies() {
         (
             Reply::Released(released),
             r#"1a000000 0d04 01000000"s" 01000000"c" 0200000000000000 0300000000000000"#,
+        ),
+        (
+            Reply::Retention(Retention { keep_ms: None, memory: Some(258) }),
+            "0a000000 1104 00 01 0201000000000000",
+        ),
+        (
+            Reply::Reach(reach),
+            r#"27000000 1204 01000000"s" 01000000"c" 09000000 01 0200000000000000
+               0300000000000000 0400000000000000"#,
         ),
         (
             Reply::Loss(loss(Cause::Output, Some("full"))),

@@ -108,8 +108,9 @@ fn messages_arrive_in_any_pieces() {
     }
 }
 
-fn hello(minor: u16) -> Opening {
-    let version = Version { minor, ..Version::OURS };
+/// Returns the `Hello` of a peer whose minor version is newer by `newer`.
+fn hello(newer: u16) -> Opening {
+    let version = Version { minor: Version::OURS.minor + newer, ..Version::OURS };
     let role = Role::Application { pid: 1, clock: Clock::Tsc };
     Opening::Hello(Hello { version, role, program: "p".into(), release: "1".into() })
 }
