@@ -53,8 +53,8 @@ messages! {
         0x040f KernelChannel(channel: Channel = RecordForm),
         /// In place of `Rule`, for a rule that redacts fields.
         0x0410 RedactedRule(rule: RedactedRule = RecordForm),
-        /// Retention of the session in the most recent `Session` item, if its creator has stated
-        /// one.
+        /// Retention of the session in the most recent `Session` item, or of the session whose
+        /// snapshot was requested. Sent if the session's creator has stated one.
         0x0411 Retention(retention: Retention = RecordForm),
         /// Reach of a program's rings for one channel. Replies to `Status`, to `Snapshot` and to
         /// `ListSessions` of a single session contain this item for sessions for snapshots.

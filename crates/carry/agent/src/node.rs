@@ -623,7 +623,8 @@ impl Node {
                     self.create_session(command, new, output, requester)
                 }
                 OutputPurpose::Snapshot(session) => {
-                    let reaches = self.sessions.reaches(session, &self.programs);
+                    let mut reaches = self.sessions.retention_reply(session);
+                    reaches.extend(self.sessions.reaches(session, &self.programs));
                     self.snapshots.begin(command, session, output, &self.programs, reaches);
                     Ok(())
                 }

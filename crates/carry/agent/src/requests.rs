@@ -663,9 +663,7 @@ impl RequestHandler<'_> {
             let reaches = name.map(|_| self.sessions.reaches(id, self.programs));
             let session = &self.sessions.list[at];
             replies.push(Reply::Session(session.state()));
-            if session.retention != Retention::default() {
-                replies.push(Reply::Retention(session.retention));
-            }
+            replies.extend(self.sessions.retention_reply(id));
             for channel in &session.channels {
                 replies.push(match channel.is_kernel {
                     true => Reply::KernelChannel(channel.channel.clone()),

@@ -118,6 +118,13 @@ impl Sessions {
         self.list.iter().position(|session| session.id == id)
     }
 
+    /// Returns the retention that a session's creator has stated, as a reply to a command.
+    pub(crate) fn retention_reply(&self, id: SessionId) -> Vec<Reply> {
+        let retention = self.get(id).map(|session| session.retention);
+        let stated = retention.filter(|retention| *retention != Retention::default());
+        stated.map(Reply::Retention).into_iter().collect()
+    }
+
     /// Returns the reach of the rings of a session for snapshots, as replies to a command.
     pub(crate) fn reaches(&mut self, id: SessionId, programs: &Programs) -> Vec<Reply> {
         let session = self.list.iter_mut().find(|session| session.id == id);

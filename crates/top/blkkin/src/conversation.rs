@@ -6,10 +6,12 @@ pub(crate) mod json;
 use crate::exit::{Error, note};
 use crate::losses;
 use crate::output::{self, ignore_closed_pipe};
+use crate::reach;
 use crate::values;
 use blkkin_client::{Client, Timeouts};
 use blkkin_control::{
-    Channel, Fault, Loss, Reason, RedactedEvents, RedactedRule, Reply, Request, SessionState, code,
+    Channel, Fault, Loss, Reach, Reason, RedactedEvents, RedactedRule, Reply, Request, Retention,
+    SessionState, code,
 };
 use blkkin_filter::suggest;
 use std::fmt::Display;
@@ -64,12 +66,13 @@ impl AgentArgs {
             None => conversation.only_session()?,
         };
         let replies = conversation.request(&request(session.clone()))?;
-        let losses = losses::from_replies(&replies);
         Ok(ActionResult {
             agent: conversation.address(),
             session,
+            losses: losses::from_replies(&replies),
+            reaches: reach::from_replies(&replies),
+            retention: reach::retention_of(&replies),
             written: written_paths(replies),
-            losses,
         })
     }
 
@@ -115,6 +118,18 @@ pub(crate) struct ActionResult {
     pub(crate) written: Vec<PathBuf>,
     /// Losses of the session. Empty for commands that do not end a recording.
     pub(crate) losses: Vec<Loss>,
+    /// Reach of the rings that a snapshot has copied.
+    pub(crate) reaches: Vec<Reach>,
+    /// Retention of the session that a snapshot has copied, if its creator has stated one.
+    pub(crate) retention: Option<Retention>,
+}
+
+impl ActionResult {
+    /// Returns the result of an action on a session without written traces and losses.
+    pub(crate) fn new(agent: String, session: String) -> ActionResult {
+        let (written, losses, reaches) = (Vec::new(), Vec::new(), Vec::new());
+        ActionResult { agent, session, written, losses, reaches, retention: None }
+    }
 }
 
 /// Returns the paths of written traces in the agent's replies.
@@ -161,6 +176,11 @@ pub(crate) struct SessionDetails {
     /// Rules, of which most have no redactions.
     pub(crate) rules: Vec<RedactedRule>,
     pub(crate) losses: Vec<Loss>,
+    /// Retention that the session's creator has stated.
+    pub(crate) retention: Option<Retention>,
+    /// Reach of each program's rings. Empty unless the session is for snapshots, and was named in
+    /// the request.
+    pub(crate) reaches: Vec<Reach>,
 }
 
 impl AgentConnection {
@@ -303,6 +323,8 @@ fn group_by_session(replies: Vec<Reply>) -> Vec<SessionDetails> {
                     channels: Vec::new(),
                     rules: Vec::new(),
                     losses: Vec::new(),
+                    retention: None,
+                    reaches: Vec::new(),
                 });
             }
             (Reply::Channel(channel), Some(last)) => {
@@ -316,6 +338,8 @@ fn group_by_session(replies: Vec<Reply>) -> Vec<SessionDetails> {
             }
             (Reply::RedactedRule(rule), Some(last)) => last.rules.push(rule),
             (Reply::Loss(loss), Some(last)) => last.losses.push(loss),
+            (Reply::Retention(retention), Some(last)) => last.retention = Some(retention),
+            (Reply::Reach(reach), Some(last)) => last.reaches.push(reach),
             _ => {}
         }
     }
@@ -344,6 +368,7 @@ fn names_of(request: &Request) -> (Option<&str>, Option<&str>) {
             (Some(&events.session), events.channel.as_deref())
         }
         Request::CreateSession(_)
+        | Request::CreateRetainingSession(_)
         | Request::ListApplications(_)
         | Request::GetSampling
         | Request::SetSampling(_) => (None, None),
@@ -359,7 +384,9 @@ pub(crate) fn check(request: &Request) -> Result<(), Error> {
 /// such a name, the name of the message.
 fn part(fault: &Fault) -> &'static str {
     match (fault.message, fault.field) {
-        ("CreateSession", "name") | (_, "session") => "the session's name",
+        ("CreateSession" | "CreateRetainingSession", "name") | (_, "session") => {
+            "the session's name"
+        }
         ("CreateChannel" | "CreateKernelChannel", "name") | (_, "channel") => "the channel's name",
         (_, "contexts") => "the contexts",
         (_, "names") => "the patterns for events",

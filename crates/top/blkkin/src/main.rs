@@ -16,6 +16,7 @@ mod lttng_commands;
 mod man;
 mod output;
 mod progress;
+mod reach;
 mod table;
 mod terminal;
 mod values;

@@ -40,6 +40,47 @@ pub(crate) fn age(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs(seconds))
 }
 
+/// Units of [`retention`] in milliseconds, in descending order. The first name of each is shown.
+const KEEP_UNITS: [(&[&str], u64); 5] = [
+    (&["d"], 86_400_000),
+    (&["h"], 3_600_000),
+    (&["min", "m"], 60_000),
+    (&["s"], 1000),
+    (&["ms"], 1),
+];
+
+/// Parses the time for which a session retains events; returns milliseconds.
+pub(crate) fn retention(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = KEEP_UNITS.iter().find(|(names, _)| names.contains(&&text[digits.len()..]));
+    let number = plain_number(digits).filter(|number| *number > 0);
+    let (Some(number), Some((_, unit))) = (number, unit) else {
+        return Err("not a time with its unit, such as 30s, 2min or 1h".into());
+    };
+    number.checked_mul(*unit).ok_or_else(|| "more than there can be".into())
+}
+
+/// Formats a time in the syntax of [`retention`].
+pub(crate) fn retention_text(keep_ms: u64) -> String {
+    let fits = KEEP_UNITS.iter().find(|(_, ms)| keep_ms > 0 && keep_ms.is_multiple_of(*ms));
+    let (names, ms) = fits.copied().unwrap_or((&["ms"], 1));
+    format!("{}{}", keep_ms / ms, names[0])
+}
+
+/// Formats an age in its two largest units.
+pub(crate) fn span_text(span: Duration) -> String {
+    let seconds = span.as_secs();
+    match seconds {
+        0 if span.as_millis() == 0 => format!("{}us", span.as_micros()),
+        0 => format!("{}ms", span.as_millis()),
+        1..10 => format!("{seconds}.{}s", span.subsec_millis() / 100),
+        10..60 => format!("{seconds}s"),
+        60..3600 => format!("{}min {}s", seconds / 60, seconds % 60),
+        3600..86_400 => format!("{}h {}min", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{}d {}h", seconds / 86_400, seconds / 3600 % 24),
+    }
+}
+
 /// Units of [`blocking`] in microseconds, in descending order.
 const WAIT_UNITS: [(&str, u64); 4] = [("m", 60_000_000), ("s", 1_000_000), ("ms", 1000), ("us", 1)];
 
@@ -274,6 +315,41 @@ mod tests {
             let most = "more than 10m, the longest time but inf";
             assert_eq!(blocking(long), Err(most.into()), "{long}");
         }
+    }
+
+    #[test]
+    fn times_to_retain() {
+        let check = |text: &str, keep_ms: u64, shown: &str| {
+            assert_eq!(retention(text), Ok(keep_ms), "{text}");
+            assert_eq!(retention_text(keep_ms), shown);
+            assert_eq!(retention(shown), Ok(keep_ms));
+        };
+        check("500ms", 500, "500ms");
+        check("90s", 90_000, "90s");
+        check("2min", 120_000, "2min");
+        check("120s", 120_000, "2min");
+        check("5m", 300_000, "5min");
+        check("36h", 129_600_000, "36h");
+        check("48h", 172_800_000, "2d");
+        for wrong in ["", "0s", "2", "min", "-1s", "1.5s", "2 min", "2w", "2mins"] {
+            let error = "not a time with its unit, such as 30s, 2min or 1h";
+            assert_eq!(retention(wrong), Err(error.into()), "{wrong}");
+        }
+        assert_eq!(retention("18446744073709551615d"), Err("more than there can be".into()));
+    }
+
+    #[test]
+    fn ages_in_two_units() {
+        let check = |ms: u64, shown: &str| {
+            assert_eq!(span_text(Duration::from_millis(ms)), shown);
+        };
+        check(0, "0us");
+        check(41, "41ms");
+        check(4170, "4.1s");
+        check(41_700, "41s");
+        check(200_000, "3min 20s");
+        check(7_500_000, "2h 5min");
+        check(100_000_000, "1d 3h");
     }
 
     #[test]

@@ -7,10 +7,13 @@ use super::completions;
 use crate::conversation::{
     ActionResult, AgentArgs, SessionDetails, absolute, check, written_paths,
 };
-use crate::exit::{Error, Exit};
+use crate::exit::{Error, Exit, note};
 use crate::losses;
+use crate::reach;
 use crate::values;
-use blkkin_control::{Activity, Purpose, Request, Session, SessionLimit, Snapshot};
+use blkkin_control::{
+    Activity, Purpose, Request, RetainingSession, Retention, Session, SessionLimit, Snapshot,
+};
 use clap_complete::engine::ArgValueCandidates;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -58,7 +61,8 @@ enum Command {
     before_help = "Examples:\n  \
         blkkin session create web                             the agent chooses where to write\n  \
         blkkin session create web -o /data/web --size-max 10G\n  \
-        blkkin session create flight --snapshot               only in memory, until a snapshot",
+        blkkin session create flight --snapshot               only in memory, until a snapshot\n  \
+        blkkin session create flight --snapshot --keep 2min --memory 256M",
     after_help = crate::help::AGENT_HELP
 )]
 struct Create {
@@ -73,6 +77,30 @@ struct Create {
     /// Keep the newest events in memory, until a snapshot is taken
     #[arg(long)]
     snapshot: bool,
+
+    /// With --snapshot, time for which events are kept: snapshots leave out what ended earlier.
+    /// `blkkin status` tells if the memory does not reach back that far
+    ///
+    /// A time has its unit: 500ms, 30s, 2min, 1h or 1d. The memory of older events is not given
+    /// back, but used for new ones.
+    #[arg(long, value_name = "TIME", value_parser = values::retention, requires = "snapshot")]
+    keep: Option<u64>,
+
+    /// With --snapshot, maximum memory for the events of each traced program in each channel; K, M
+    /// and G may be used [default: up to 32M for each CPU]
+    ///
+    /// The memory is divided evenly among the rings: one for each CPU, and one for threads that can
+    /// use none of these. The size of a ring is rounded down to a power of two. A channel that is
+    /// made with both --subbuf-size and --num-subbuf has these sizes instead. Pages are allocated
+    /// when events are written to them, and count as memory of the program in its control group.
+    ///
+    /// Without this option, the agent chooses the size for each program: 32M for each ring, but
+    /// together at most a 64th of the machine's memory or of the memory limit of the program's
+    /// control group, and less if the user's rings take much already; never less than 2M for each
+    /// ring. With events of 40 bytes, 32M reach back 14 minutes at 1,000 events a second on one
+    /// CPU, 8 seconds at 100,000 and 80 milliseconds at 10 million.
+    #[arg(long, value_name = "SIZE", value_parser = values::bytes, requires = "snapshot")]
+    memory: Option<u64>,
 
     /// Maximum number of bytes to write; K, M and G may be used. Events beyond it are counted as
     /// lost
@@ -173,7 +201,8 @@ struct Clear {
 
 /// Write the events in memory to a trace
 ///
-/// Prints the path of the trace to standard output.
+/// Prints the path of the trace to standard output. A session with --keep writes only packets that
+/// ended within that time; messages tell which programs' memory does not reach back that far.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
@@ -232,7 +261,13 @@ fn create(args: Create) -> Result<Exit, Error> {
     let output = absolute(args.output.as_deref())?;
     let session = Session { name: args.name, purpose, output };
     let name = session.name.clone();
-    let request = Request::CreateSession(session);
+    let retention = Retention { keep_ms: args.keep, memory: args.memory };
+    // An older agent does not know the second request. It refuses that request, rather than making
+    // a session that keeps something else.
+    let request = match retention == Retention::default() {
+        true => Request::CreateSession(session),
+        false => Request::CreateRetainingSession(RetainingSession { session, retention }),
+    };
     check(&request)?;
     let mut conversation = args.agent.connect()?;
     let written = written_paths(conversation.request(&request)?);
@@ -240,9 +275,8 @@ fn create(args: Create) -> Result<Exit, Error> {
         conversation
             .request(&Request::LimitSession(SessionLimit { session: name.clone(), size_max }))?;
     }
-    let losses = Vec::new();
-    let done =
-        ActionResult { agent: conversation.address(), session: name.clone(), written, losses };
+    let new = ActionResult::new(conversation.address(), name.clone());
+    let done = ActionResult { written, ..new };
     let words = format!("session `{name}` made");
     args.agent.report(&done, "session create", words, &[])?;
     if io::stderr().is_terminal() && !args.agent.json {
@@ -275,7 +309,11 @@ fn snapshot(args: TakeSnapshot) -> Result<Exit, Error> {
         true => format!("session `{}` has nothing in memory; nothing was written", done.session),
         false => format!("snapshot of session `{}` written", done.session),
     };
-    args.named.agent.report(&done, "session snapshot", words, &[])?;
+    let more = [("reaches", reach::to_json(&done.reaches))];
+    args.named.agent.report(&done, "session snapshot", words, &more)?;
+    if !args.named.agent.json {
+        reach::advice(&done.reaches, |_| done.retention).iter().for_each(|line| note(line));
+    }
     Ok(Exit::Ok)
 }
 
@@ -312,8 +350,8 @@ fn destroy(args: &Destroy) -> Result<Exit, Error> {
             exit = losses::exit(&losses);
         }
         let more = [("losses", losses::all_to_json(&losses))];
-        let done =
-            ActionResult { agent: conversation.address(), session, written: Vec::new(), losses };
+        let new = ActionResult::new(conversation.address(), session);
+        let done = ActionResult { losses, ..new };
         args.agent.report(&done, "session destroy", words, &more)?;
     }
     Ok(exit)

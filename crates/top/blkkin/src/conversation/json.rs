@@ -3,6 +3,7 @@
 
 use super::{SessionChannel, SessionDetails};
 use crate::losses;
+use crate::reach;
 use blkkin_control::{
     Application, Context, EventType, Field, FieldKind, Levels, Processes, RedactedRule, Redaction,
     Scalar, WAIT_FOREVER,
@@ -10,7 +11,7 @@ use blkkin_control::{
 use serde_json::{Value, json};
 
 pub(crate) fn session(listed: &SessionDetails) -> Value {
-    let SessionDetails { state, channels, rules, losses } = listed;
+    let SessionDetails { state, channels, rules, losses, retention, reaches } = listed;
     json!({
         "name": state.session.name,
         "purpose": state.session.purpose.word(),
@@ -21,6 +22,9 @@ pub(crate) fn session(listed: &SessionDetails) -> Value {
         "channels": channels.iter().map(channel).collect::<Vec<_>>(),
         "rules": rules.iter().map(rule).collect::<Vec<_>>(),
         "losses": losses::all_to_json(losses),
+        "keep_ms": retention.and_then(|retention| retention.keep_ms),
+        "memory": retention.and_then(|retention| retention.memory),
+        "reaches": reach::to_json(reaches),
     })
 }
 

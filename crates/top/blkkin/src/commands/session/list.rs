@@ -4,10 +4,11 @@ use crate::conversation::{AgentArgs, SessionChannel, SessionDetails, check, json
 use crate::exit::{Error, Exit, note};
 use crate::losses;
 use crate::output::plural;
+use crate::reach;
 use crate::table::{Align, Table};
-use crate::values::{blocking_text, size_text};
+use crate::values::{blocking_text, bytes_text, retention_text, size_text};
 use blkkin_control::{
-    Channel, Context, Levels, Purpose, RedactedRule, Redaction, Request, Selection,
+    Channel, Context, Levels, Purpose, RedactedRule, Redaction, Request, Retention, Selection,
 };
 use blkkin_reader::Text;
 use blkkin_text::time::{TimeFormat, TimePrinter};
@@ -58,7 +59,7 @@ pub(crate) fn lines(sessions: &[SessionDetails], color: bool) -> String {
         ("LOST", Align::Left),
         ("OUTPUT", Align::Left),
     ]);
-    for SessionDetails { state, channels, rules, losses } in sessions {
+    for SessionDetails { state, channels, rules, losses, .. } in sessions {
         let session = &state.session;
         table.row(vec![
             session.name.as_str().into(),
@@ -80,7 +81,7 @@ pub(crate) fn lines(sessions: &[SessionDetails], color: bool) -> String {
 
 /// Describes a session with its channels, rules and losses.
 fn describe_session(listed: &SessionDetails) -> String {
-    let SessionDetails { state, channels, rules, losses } = listed;
+    let SessionDetails { state, channels, rules, losses, retention, reaches } = listed;
     let session = &state.session;
     let does = match session.purpose {
         Purpose::Record => "records",
@@ -95,7 +96,15 @@ fn describe_session(listed: &SessionDetails) -> String {
         date(state.created_ns),
         state.owner,
     );
+    if let Some(Retention { keep_ms, memory }) = retention {
+        let keep = keep_ms.map(|keep_ms| format!("the last {}", retention_text(keep_ms)));
+        let memory = memory
+            .map(|memory| format!("at most {} for each program and channel", bytes_text(memory)));
+        let both: Vec<String> = keep.into_iter().chain(memory).collect();
+        text += &format!("keeps {}\n", both.join(", "));
+    }
     text.extend(losses.iter().map(|loss| format!("lost: {}\n", losses::line(loss))));
+    text.extend(reach::advice(reaches, |_| *retention).into_iter().map(|line| line + "\n"));
     let channels = channel_lines(channels);
     if !channels.is_empty() {
         text += &format!("\n{channels}");
@@ -110,6 +119,9 @@ fn describe_session(listed: &SessionDetails) -> String {
             table.row(cells.map(Into::into).into());
         }
         text += &format!("\n{}", table.print(false));
+    }
+    if !reaches.is_empty() {
+        text += &format!("\n{}", reach::table(reaches, |_| *retention, |_| "", false));
     }
     text
 }
@@ -135,13 +147,23 @@ pub(crate) fn channel_lines(channels: &[SessionChannel]) -> String {
             channel.name.as_str().into(),
             listed.domain().into(),
             when_full(channel).into(),
-            channel.subbuffer_count.map(|count| count.to_string()).unwrap_or_default().into(),
+            sub_buffers(channel).into(),
             channel.subbuffer_size.map(size_text).unwrap_or_default().into(),
             channel.event_size.map(|size| size_text(size.into())).unwrap_or_default().into(),
             contexts.join(",").into(),
         ]);
     }
     table.print(false)
+}
+
+/// Returns the number of sub-buffers of a channel's rings; "by program" if the agent chooses it for
+/// each program.
+fn sub_buffers(channel: &Channel) -> String {
+    match (channel.subbuffer_count, channel.subbuffer_size) {
+        (Some(count), _) => count.to_string(),
+        (None, Some(_)) => "by program".to_owned(),
+        (None, None) => String::new(),
+    }
 }
 
 /// Describes the behaviour of a channel whose ring is full.

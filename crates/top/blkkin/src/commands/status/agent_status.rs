@@ -3,7 +3,7 @@
 use crate::conversation::{AgentConnection, SessionDetails};
 use crate::exit::Error;
 use blkkin_control::{
-    Application, Applications, EvictedRings, Loss, Processes, Quota, Reply, Request, Ring,
+    Application, Applications, EvictedRings, Loss, Processes, Quota, Reach, Reply, Request, Ring,
     RingTotals,
 };
 
@@ -19,6 +19,7 @@ pub(super) struct Status {
     pub(super) released: Vec<EvictedRings>,
     pub(super) losses: Vec<Loss>,
     pub(super) quotas: Vec<Quota>,
+    pub(super) reaches: Vec<Reach>,
 }
 
 /// Collected replies of the agent to one status request.
@@ -29,6 +30,7 @@ pub(super) struct StatusReply {
     released: Vec<EvictedRings>,
     losses: Vec<Loss>,
     quotas: Vec<Quota>,
+    reaches: Vec<Reach>,
 }
 
 /// Requests the status of the agent or, with `session`, of one session. `request` is the matching
@@ -46,7 +48,7 @@ pub(super) fn collect_status(
         Reply::Application(application) => Some(application),
         _ => None,
     });
-    let StatusReply { rings, ended, released, losses, quotas } =
+    let StatusReply { rings, ended, released, losses, quotas, reaches } =
         request_status(conversation, request)?;
     Ok(Status {
         agent: conversation.address(),
@@ -59,6 +61,7 @@ pub(super) fn collect_status(
         released,
         losses,
         quotas,
+        reaches,
     })
 }
 
@@ -74,6 +77,7 @@ pub(super) fn request_status(
             Reply::Released(gone) => request_status.released.push(gone),
             Reply::Loss(loss) => request_status.losses.push(loss),
             Reply::Quota(quota) => request_status.quotas.push(quota),
+            Reply::Reach(reach) => request_status.reaches.push(reach),
             _ => {}
         }
     }

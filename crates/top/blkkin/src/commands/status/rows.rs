@@ -231,6 +231,7 @@ mod tests {
             released: vec![],
             losses: vec![],
             quotas: vec![],
+            reaches: vec![],
         }
     }
 

@@ -6,9 +6,10 @@ use crate::commands::session::list::lines;
 use crate::conversation::json;
 use crate::losses;
 use crate::output::plural;
+use crate::reach;
 use crate::table::{Align, Cell, Table};
 use blkkin_control::limits::EVENT_TYPES_MAX;
-use blkkin_control::{Application, EvictedRings, Loss, Quota};
+use blkkin_control::{Application, EvictedRings, Loss, Quota, Retention};
 use clap::builder::styling::{AnsiColor, Style};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -32,11 +33,25 @@ pub(super) fn text(status: &Status, rows: &[Row], rings: bool, color: bool) -> S
     if !rows.is_empty() {
         text += &format!("{}\n", ring_table(status, rows, rings).print(color));
     }
+    if !status.reaches.is_empty() {
+        let names = names(status);
+        let name = |pid| names.get(&pid).copied().unwrap_or_default();
+        let table = reach::table(&status.reaches, |name| retention_of(status, name), name, color);
+        text += &format!("{table}\n");
+    }
+    let advice = reach::advice(&status.reaches, |name| retention_of(status, name));
+    text.extend(advice.into_iter().map(|line| line + "\n"));
     text.extend(rows.iter().filter(|row| row.counters.events_cut > 0).map(cut_line));
     text.extend(status.released.iter().map(released_line));
     text.extend(status.quotas.iter().filter(|quota| quota.refused > 0).map(refused_line));
     text.extend(status.losses.iter().map(loss_line));
     text + &lost_line(status, rows, color)
+}
+
+/// Returns the retention of the session with this name.
+fn retention_of(status: &Status, name: &str) -> Option<Retention> {
+    let mut sessions = status.sessions.iter();
+    sessions.find(|listed| listed.state.session.name == name).and_then(|listed| listed.retention)
 }
 
 fn loss_line(loss: &Loss) -> String {
@@ -209,6 +224,7 @@ pub(super) fn to_json(status: &Status, rows: &[Row], rings: bool) -> Value {
         "sessions": status.sessions.iter().map(json::session).collect::<Vec<_>>(),
         "applications": status.applications.iter().map(json::application).collect::<Vec<_>>(),
         key: rows.iter().map(|row| row_json(&names, row)).collect::<Vec<_>>(),
+        "reaches": reach::to_json(&status.reaches),
         "released": status.released.iter().map(released_json).collect::<Vec<_>>(),
         "quotas": status.quotas.iter().map(quota_json).collect::<Vec<_>>(),
         "lost": {
