@@ -5,7 +5,9 @@
 
 mod support;
 
-use blkkin_control::{Purpose, Reply, Request, Session, Snapshot, code};
+use blkkin_control::{
+    Purpose, Reply, Request, RetainingSession, Retention, Session, Snapshot, code,
+};
 use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
@@ -45,6 +47,16 @@ fn sessions_are_made() {
         "{\"schema\":\"blkkin.done.v1\",\"agent\":\"AGENT\",\"done\":\"session create\",\
          \"session\":\"a\",\"written\":[\"/x\"]}\n",
         "",
+    );
+    let (keep_ms, memory) = (Some(120_000), Some(256 << 20));
+    let session = Session { name: "a".into(), purpose: Purpose::Snapshot, output: None };
+    let retention = Retention { keep_ms, memory };
+    check(
+        &daemon,
+        &["session", "create", "a", "--snapshot", "--keep", "2min", "--memory", "256M"],
+        &[Request::CreateRetainingSession(RetainingSession { session, retention })],
+        "/data/a\n",
+        "session `a` made (agent at AGENT):\n",
     );
     check_failure(
         &daemon,
@@ -306,6 +318,9 @@ fn sessions_are_listed() {
                 },
             ],
             "losses": [],
+            "keep_ms": null,
+            "memory": null,
+            "reaches": [],
         }],
     });
     assert_eq!(object, expected);

@@ -109,15 +109,17 @@ fn a_snapshot_has_the_time_that_was_asked_for() {
     let times = times(&node.output());
     let (found, lost) = read(&output);
     check_distinct(&found);
-    let (first, last) = (found[0], *found.last().unwrap());
-    assert_eq!((found.len() as u64, lost), (last + 1 - first, 0));
-    assert!(last + 1 >= tried, "{last} of {tried}");
+    let last = *found.last().unwrap();
+    assert!(last + 1 >= tried && lost == 0, "{last} of {tried}, {lost} lost");
     let keep_ns = KEEP.as_nanos() as u64;
-    let missing: Vec<u64> = (0..first).filter(|n| times[n] >= after - keep_ns).collect();
-    assert_eq!(missing, Vec::<u64>::new(), "the snapshot begins with {first}");
-    let older = found.iter().filter(|n| times[n] < before - keep_ns).count() as u64;
-    assert!(older <= older_max, "{older} of at most {older_max}");
-    assert!(first > 8 * older_max, "the events before {first} are in the snapshot");
+    let is_missing = |n: &u64| times[n] >= after - keep_ns && found.binary_search(n).is_err();
+    let missing: Vec<u64> = (0..=last).filter(is_missing).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    // The program may have left a processor in the middle of a packet, and returned to it later.
+    let is_old = |n: &&u64| times[n] < before - keep_ns;
+    let (older, all_older) = (found.iter().filter(is_old), times.keys().filter(is_old));
+    let (older, all_older) = (older.count() as u64, all_older.count() as u64);
+    assert!(older <= older_max && all_older > 9 * older_max, "{older} of {all_older}");
     // The rings have all events, so nothing limits the time.
     assert!(!told.contains("reach"), "{told}");
     figure("flight", &format!("{} events in {KEEP:?}, {older} older ones", found.len()));
@@ -162,8 +164,10 @@ fn memory_limits_the_rings_and_commands_tell() {
     assert!(support::bytes_below(&output) <= MEMORY + CONTROLS);
     let (found, lost) = read(&output);
     check_distinct(&found);
-    assert!(*found.last().unwrap() + 1 >= tried);
-    assert!(found[0] > 0, "{lost} lost");
+    let last = *found.last().unwrap();
+    assert!(last + 1 >= tried, "{last} of {tried}");
+    assert!((found.len() as u64) < last + 1, "no event was overwritten");
+    assert_eq!(lost, 0, "a ring was never full");
     program.end();
 }
 

@@ -106,6 +106,9 @@ pub fn answer(request: &Request) -> Vec<Reply> {
             let path = format!("/data/{}", session.name).into();
             vec![Reply::Written(session.output.clone().unwrap_or(path))]
         }
+        Request::CreateRetainingSession(new) => {
+            vec![Reply::Written(format!("/data/{}", new.session.name).into())]
+        }
         Request::Snapshot(snapshot) => {
             let path = snapshot.output.clone().unwrap_or("/data/flight-1".into());
             vec![Reply::Written(path)]
