@@ -164,3 +164,91 @@ pub(crate) fn is_shape_of(channel: &Channel, own: &Shape, shape: &Shape) -> bool
     };
     has_count && (shape.subbuffer_size, shape.mode) == (own.subbuffer_size, own.mode)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quota::{Accounts, Limits};
+    use std::sync::Arc;
+
+    fn overwriting(memory: Option<u64>, sizes: (Option<u64>, Option<u32>)) -> Channel {
+        let named = Channel::named("c");
+        let (subbuffer_size, subbuffer_count) = sizes;
+        let mode = Mode::Overwrite;
+        let mut channel = Channel { mode, subbuffer_size, subbuffer_count, ..named };
+        let retention = Retention { keep_ms: None, memory };
+        fill_in_sizes(&mut channel, false, Purpose::Snapshot, retention);
+        channel
+    }
+
+    fn account(ring_bytes: u64) -> Arc<Account> {
+        Accounts::new(Limits { ring_bytes, ..Limits::default() }, None).of(7)
+    }
+
+    #[test]
+    fn a_stated_memory_is_divided_among_the_rings() {
+        let rings = ring_count() as u64;
+        for memory in (14..40).flat_map(|bits| [rings << bits, (rings << bits) + (1 << bits)]) {
+            let shape = shape_of(&overwriting(Some(memory), (None, None)), 0, [0; 16]);
+            shape.check().unwrap();
+            let all = rings * shape.ring_size() as u64;
+            assert!(all <= memory && all > memory / 4, "{memory}: {shape:?}");
+        }
+        let memory = Some(rings << 20);
+        let sizes = |stated| {
+            let channel = overwriting(memory, stated);
+            (channel.subbuffer_size, channel.subbuffer_count)
+        };
+        assert_eq!(sizes((None, None)), (Some(64 << 10), Some(16)));
+        assert_eq!(sizes((Some(4096), None)), (Some(4096), Some(256)));
+        assert_eq!(sizes((None, Some(8))), (Some(128 << 10), Some(8)));
+        assert_eq!(sizes((Some(4096), Some(4))), (Some(4096), Some(4)));
+        // The user states a size that is impossible within the memory.
+        let impossible = shape_of(&overwriting(memory, (Some(1 << 20), None)), 0, [0; 16]);
+        assert!(impossible.check().is_err());
+    }
+
+    #[test]
+    fn rings_without_a_stated_size_fit_into_memory_and_quota() {
+        if blkkin_sys::is_accounting_strict() {
+            return;
+        }
+        let channel = overwriting(None, (None, None));
+        assert_eq!((channel.subbuffer_size, channel.subbuffer_count), (Some(SUBBUFFER_SIZE), None));
+        let count = |account: &Account, limit| {
+            let shape = shape_for(&channel, 0, account, || limit);
+            shape.check().unwrap();
+            assert!(is_shape_of(&channel, &shape_of(&channel, 0, [0; 16]), &shape));
+            shape.subbuffer_count as u64
+        };
+        let rings = ring_count() as u64;
+        let rich = account(1 << 50);
+        let largest = count(&rich, None);
+        assert!((4..=64).contains(&largest), "{largest}");
+        let ring = largest * SUBBUFFER_SIZE;
+        assert!(largest == 4 || rings * ring <= memory_total() / 64, "{largest}");
+        // The control group permits less, or less than the minimum.
+        let group = 64 * rings * 8 * SUBBUFFER_SIZE;
+        assert_eq!(count(&rich, Some(group)), largest.min(8));
+        assert_eq!(count(&rich, Some(1)), 4);
+        // The upper half of the quota is for larger rings, an eighth of it for one program.
+        let limit = 2 * 8 * rings * 8 * SUBBUFFER_SIZE;
+        let poor = account(limit);
+        assert_eq!(count(&poor, None), largest.min(8));
+        let _used = poor.reserve(Quota::RingBytes, limit / 2).unwrap();
+        assert_eq!(count(&poor, None), 4);
+    }
+
+    #[test]
+    fn rings_of_another_size_are_forged() {
+        let channel = overwriting(Some((ring_count() as u64) << 20), (None, None));
+        let own = shape_of(&channel, 0, [0; 16]);
+        assert!(is_shape_of(&channel, &own, &own));
+        let smaller = Shape { subbuffer_count: own.subbuffer_count / 2, ..own };
+        assert!(!is_shape_of(&channel, &own, &smaller));
+        let channel = overwriting(None, (None, None));
+        let own = shape_of(&channel, 0, [0; 16]);
+        let larger = Shape { subbuffer_count: own.subbuffer_count * 2, ..own };
+        assert!(!is_shape_of(&channel, &own, &larger));
+    }
+}
