@@ -32,7 +32,7 @@ const INSPECT_CAPABILITY: CapabilitySet = CapabilitySet::SYS_PTRACE;
 const READ: [&str; 10] = [
     "/proc",
     "/sys/devices/system/cpu",
-    crate::process::CGROUPS,
+    crate::memory_limit::CGROUPS,
     "/etc/passwd",
     "/etc/group",
     crate::ranges::PATH,

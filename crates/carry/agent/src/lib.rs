@@ -37,6 +37,7 @@ mod fair_queue;
 mod kernel_tracer;
 mod log;
 mod losses;
+mod memory_limit;
 mod metadata;
 mod node;
 mod notebook;

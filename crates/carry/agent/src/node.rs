@@ -624,7 +624,7 @@ impl Node {
                 }
                 OutputPurpose::Snapshot(session) => {
                     let mut reaches = self.sessions.retention_reply(session);
-                    reaches.extend(self.sessions.reaches(session, &self.programs));
+                    reaches.extend(self.sessions.reaches(session, self.programs.all()));
                     self.snapshots.begin(command, session, output, &self.programs, reaches);
                     Ok(())
                 }

@@ -3,7 +3,7 @@
 
 use crate::attachment::Attachment;
 use crate::clock::{Clocks, Rate};
-use crate::programs::Programs;
+use crate::program::Program;
 use crate::session::Session;
 use blkkin_control::{Purpose, Reach, Reply};
 use blkkin_ring::OldestEvent;
@@ -11,16 +11,16 @@ use std::time::Duration;
 
 /// Returns the reach of each program's rings for each channel of a session, as replies to a
 /// command; nothing for a session that is not for snapshots.
-pub(crate) fn replies(
+pub(crate) fn replies<'p>(
     session: &mut Session,
     clocks: &mut Clocks,
-    programs: &Programs,
+    programs: impl Iterator<Item = &'p Program>,
 ) -> Vec<Reply> {
     let mut replies = Vec::new();
     if session.purpose != Purpose::Snapshot {
         return replies;
     }
-    for program in programs.all() {
+    for program in programs {
         let own = program.attachments.iter().filter(|one| one.session == session.id);
         for attachment in own {
             let rate = clocks.rate(&mut session.rates, program.clock);

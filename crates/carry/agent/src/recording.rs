@@ -8,8 +8,8 @@ use crate::deferred_close::DeferredClose;
 use crate::effect::Effect;
 use crate::log::Log;
 use crate::losses::{Amount, Losses};
+use crate::memory_limit::memory_limit;
 use crate::notebook::{Note, SuspendedTrace};
-use crate::process;
 use crate::program::{OWN_DESCRIPTORS, Program};
 use crate::program_trace::{describe, directory_of, new_uuid, ring_clock};
 use crate::programs::Programs;
@@ -394,8 +394,7 @@ impl<'n> Recorder<'n> {
         let is_written = session.purpose == Purpose::Record;
         let channel = &session.channels[index.channel].channel;
         let pid = program.process.pid;
-        let shape =
-            shape_for(channel, index.channel as u32, &account, || process::memory_limit(pid));
+        let shape = shape_for(channel, index.channel as u32, &account, || memory_limit(pid));
         let own = charge_min(&shape);
         // One descriptor is for the memory. Each ring has two more: of its file and of the index.
         let descriptors = 1 + if is_written { 2 * shape.rings as u64 } else { 0 };

@@ -660,7 +660,7 @@ impl RequestHandler<'_> {
                 continue;
             }
             let id = self.sessions.list[at].id;
-            let reaches = name.map(|_| self.sessions.reaches(id, self.programs));
+            let reaches = name.map(|_| self.sessions.reaches(id, self.programs.all()));
             let session = &self.sessions.list[at];
             replies.push(Reply::Session(session.state()));
             replies.extend(self.sessions.retention_reply(id));
@@ -803,7 +803,7 @@ impl RequestHandler<'_> {
             .filter(|(at, session)| only.is_none_or(|only| only == *at) && who.sees(session));
         let shown: Vec<SessionId> = shown.map(|(_, session)| session.id).collect();
         for id in shown {
-            replies.extend(self.sessions.reaches(id, self.programs));
+            replies.extend(self.sessions.reaches(id, self.programs.all()));
         }
         if only.is_none() {
             replies.extend(

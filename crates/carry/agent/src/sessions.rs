@@ -9,7 +9,6 @@ use crate::notebook::{Note, Notebook, SuspendedTrace, saved_trace};
 use crate::page_cache::PageCacheTrimmer;
 use crate::process::{ProcessInspector, may_run};
 use crate::program::Program;
-use crate::programs::Programs;
 use crate::quota::Accounts;
 use crate::reach;
 use crate::saved::SavedState;
@@ -126,7 +125,11 @@ impl Sessions {
     }
 
     /// Returns the reach of the rings of a session for snapshots, as replies to a command.
-    pub(crate) fn reaches(&mut self, id: SessionId, programs: &Programs) -> Vec<Reply> {
+    pub(crate) fn reaches<'p>(
+        &mut self,
+        id: SessionId,
+        programs: impl Iterator<Item = &'p Program>,
+    ) -> Vec<Reply> {
         let session = self.list.iter_mut().find(|session| session.id == id);
         session.map_or(Vec::new(), |one| reach::replies(one, &mut self.clocks, programs))
     }
