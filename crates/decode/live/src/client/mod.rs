@@ -117,7 +117,7 @@ const SILENCE_WITH_TIMER_MAX: Duration = Duration::from_secs(60);
 /// Minimum time between two checks for new streams before the promised time is raised.
 const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 /// Maximum time between two checks for new streams.
-const IDLE_CHECK_INTERVAL: Duration = Duration::from_millis(200);
+const IDLE_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Initial maximum size of undelivered packets: 256 MiB.
 const UNDELIVERED_MAX: u64 = 256 << 20;
 /// Size of undelivered packets from which only the earliest stream is asked: 16 MiB.
