@@ -29,7 +29,7 @@ pub(crate) struct Args {
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 
-    /// Relay: net://HOST[:CONTROL_PORT[:DATA_PORT]]
+    /// Relay: `net://HOST[:CONTROL_PORT[:DATA_PORT]]`
     #[arg(value_name = "URL")]
     target: Target,
 
