@@ -315,7 +315,7 @@ impl Stream {
             state.packets.pop_front();
             state.indexes.remove(&packet.net_sequence);
             state.last = Some(packet.net_sequence);
-            state.next_sequence = index.packet_sequence.map(|own| own + 1);
+            state.next_sequence = index.packet_sequence.map(|own| own.saturating_add(1));
         }
         let is_complete = state.packets.is_empty() && state.indexes.is_empty() && !state.is_writing;
         let next = state.next_sequence.unwrap_or(0);

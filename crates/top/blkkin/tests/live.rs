@@ -3,121 +3,12 @@
 
 mod support;
 
-use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use support::lttng::{BY_PROCESS, BY_USER, EVENTS, Lttng, ROUNDS, Session, start};
+use std::path::Path;
+use support::lttng::{BY_PROCESS, BY_USER, EVENTS, Lttng, ROUNDS, start};
 use support::node::eventually;
-use support::process::{Ended, Running, Signal, signal};
+use support::process::{Ended, Running};
+use support::relay::{Kind, Relay, free_ports};
 use support::{blkkin, is_installed, run, skip, text};
-
-/// Relay, which writes its sessions to a directory.
-struct Relay {
-    kind: Kind,
-    child: Child,
-    directory: PathBuf,
-    control: u16,
-    data: u16,
-    live: u16,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
-    Lttng,
-    Ours,
-}
-
-/// Returns three ports that nobody uses at present.
-fn free_ports() -> [u16; 3] {
-    let listeners = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
-    listeners.map(|listener| listener.local_addr().expect("an address").port())
-}
-
-impl Relay {
-    fn start(lttng: &Lttng, kind: Kind) -> Relay {
-        let directory = lttng.scratch.0.join(format!("{kind:?}"));
-        let [control, data, live] = free_ports();
-        let mut command = match kind {
-            Kind::Lttng => {
-                let mut command = lttng.command("lttng-relayd");
-                for (option, port) in [("-C", control), ("-D", data), ("-L", live)] {
-                    command.arg(option).arg(format!("tcp://127.0.0.1:{port}"));
-                }
-                command
-            }
-            Kind::Ours => {
-                let mut command = blkkin(Path::new("/"));
-                command.arg("relay");
-                let ports =
-                    [("--control-port", control), ("--data-port", data), ("--live-port", live)];
-                for (option, port) in ports {
-                    command.arg(option).arg(port.to_string());
-                }
-                command
-            }
-        };
-        let command = command.arg("--output").arg(&directory);
-        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a relay");
-        let relay = Relay { kind, child, directory, control, data, live };
-        eventually("the relay answers", || run(&mut relay.ls(&[])).status.success().then_some(()));
-        relay
-    }
-
-    fn url(&self) -> String {
-        format!("net://127.0.0.1:{}", self.live)
-    }
-
-    fn ls(&self, options: &[&str]) -> Command {
-        let mut command = blkkin(Path::new("/"));
-        command.args(["live", "ls", &self.url()]).args(options);
-        command
-    }
-
-    /// Returns the only session of the relay, as `live ls --json` shows it.
-    fn session(&self) -> Option<serde_json::Value> {
-        let output = run(&mut self.ls(&["--json"]));
-        assert!(output.status.success(), "{output:?}");
-        let list: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-        assert_eq!(list["schema"], "blkkin.live-sessions.v1");
-        list["sessions"].as_array().expect("a list").first().cloned()
-    }
-
-    fn viewers(&self) -> Option<u64> {
-        self.session()?["viewers"].as_u64()
-    }
-
-    fn create<'l>(&self, lttng: &'l Lttng, name: &str, channel: &[&str]) -> Session<'l> {
-        let ports = (self.control, self.data);
-        let session = lttng.live_session(name, &self.directory, ports, channel);
-        eventually("the relay has the session", || self.session());
-        session
-    }
-
-    /// Starts a command on the session's URL, and waits until the relay has one more viewer.
-    fn view(&self, words: &[&str]) -> Running {
-        let session = self.session().expect("a session");
-        let url = session["url"].as_str().expect("a URL");
-        let mut command = blkkin(Path::new("/"));
-        let running = Running::start(command.args(words).arg(url));
-        eventually("the relay has a viewer", || self.viewers().filter(|count| *count > 0));
-        running
-    }
-
-    /// Returns babeltrace2's lines for what the relay has on its disk.
-    fn recorded(&self) -> Vec<String> {
-        let mut command = Command::new("babeltrace2");
-        let output = run(command.env("TZ", "UTC").arg("--no-delta").arg(&self.directory));
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        text(&output.stdout).lines().map(str::to_owned).collect()
-    }
-}
-
-impl Drop for Relay {
-    fn drop(&mut self) {
-        signal(self.child.id(), Signal::TERM);
-        let _ = self.child.wait();
-    }
-}
 
 fn lines(running: &mut Running, count: usize) -> Vec<String> {
     (0..count).map(|_| running.line()).collect()

@@ -11,6 +11,7 @@ pub mod lttng;
 pub mod node;
 pub mod process;
 pub mod recipe;
+pub mod relay;
 pub mod server;
 #[path = "../../../../carry/client/tests/support/mod.rs"]
 pub mod stand_in;
