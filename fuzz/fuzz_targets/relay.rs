@@ -1,6 +1,5 @@
-//! Fuzzes a relay's connections: two producers' control and data connections, and a viewer's, all of
-//! one relay. Replies decode, nothing is used that was not received, and no file is written outside
-//! of the relay's directory.
+//! Fuzzes a relay's connections: two control connections, a data connection and a viewer's, all of
+//! one relay. Replies decode, and no file is written outside of the relay's directory.
 //!
 //! The input is a sequence of pieces. A piece is a byte that selects the connection, two bytes of
 //! length, and the bytes that arrive.

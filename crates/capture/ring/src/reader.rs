@@ -204,8 +204,8 @@ impl Reader {
         oldest.filter(|oldest| self.is_before(*oldest))
     }
 
-    /// Returns the oldest event at or after this reader's position; `None` if there is none, if the
-    /// ring holds invalid data, or if writers overwrite events too fast.
+    /// Returns the oldest event at or after this reader's position; `None` if no event is there, if
+    /// the ring holds invalid data, or if writers overwrite events too fast.
     pub fn oldest_event(&self, cells: &Cells, shape: &Shape) -> Option<OldestEvent> {
         (0..STEADY_TRIES).find_map(|_| {
             let overtaken = self.overtaken_position(cells, shape);

@@ -600,8 +600,8 @@ impl SnapshotCursor {
         SnapshotCursor { channel, ..SnapshotCursor::default() }
     }
 
-    /// Copies the next packets of ring number `ring` from `sets`, the oldest set first, and moves on
-    /// to the next set or ring once all packets are copied.
+    /// Copies the next packets of ring number `ring` from `sets`, the oldest set first, and moves
+    /// on to the next set or ring once all packets are copied.
     fn copy_piece(&mut self, sets: &[&Rings], scope: SnapshotScope<'_>, packets: &mut Packets) {
         let ring = self.ring;
         let begin = |set: &Rings, last| {

@@ -377,8 +377,8 @@ impl<'n> Recorder<'n> {
     }
 
     /// Chooses the shape of new rings of a channel, and reserves the user's quota for them and for
-    /// the sets of rings that are adopted. If the quota does not suffice, first ends absences and evicts rings kept for
-    /// snapshots.
+    /// the sets of rings that are adopted. If the quota does not suffice, first ends absences and
+    /// evicts rings kept for snapshots.
     fn reserve(
         &mut self,
         id: ConnectionId,

@@ -21,7 +21,7 @@ pub struct Forwarder {
     session: u64,
     /// Path of the session at the relay.
     path: String,
-    traces: Vec<Sent>,
+    traces: Vec<SentTrace>,
     /// Directories of traces that cannot be sent, so that each is reported once.
     refused: HashSet<PathBuf>,
     totals: Totals,
@@ -51,7 +51,7 @@ pub struct Totals {
 
 /// A trace of the session.
 #[derive(Debug)]
-struct Sent {
+struct SentTrace {
     trace: SpoolTrace,
     /// Handle of the metadata stream.
     metadata: u64,
@@ -192,7 +192,7 @@ impl Forwarder {
             };
             let metadata = add_stream(&mut self.connection, &trace, "metadata")?;
             let (text, streams) = (String::new(), Vec::new());
-            self.traces.push(Sent { trace, metadata, text, streams });
+            self.traces.push(SentTrace { trace, metadata, text, streams });
             self.totals.traces += 1;
             let number = self.traces.len() - 1;
             self.add_new_streams(number)?;

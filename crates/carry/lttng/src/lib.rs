@@ -1,7 +1,7 @@
 //! LTTng's network protocols, both ends of each, without sockets.
 //!
-//! - [`relay`]: a producer sends sessions to a relay. [`relay::Command`] and [`relay::Reply`] travel
-//!   on the control connection, [`relay::DataHeader`] and the packets on the data connection.
+//! - [`relay`]: a producer sends sessions to a relay. [`relay::Command`] and [`relay::Reply`]
+//!   travel on the control connection, [`relay::DataHeader`] and packets on the data connection.
 //! - [`viewer`]: a viewer reads sessions from a relay, by a [`viewer::Request`] and a
 //!   [`viewer::Reply`] at a time.
 //!

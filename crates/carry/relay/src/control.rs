@@ -72,8 +72,8 @@ impl Control {
     }
 
     /// Carries out the commands that are complete in `input`, and appends the replies to `output`.
-    /// Returns the size of these commands in bytes. On an error, `output` still holds the replies to
-    /// send before closing the connection.
+    /// Returns the size of these commands in bytes. On an error, `output` still holds the replies
+    /// to send before closing the connection.
     pub fn receive(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<usize, Close> {
         let mut used = 0;
         loop {

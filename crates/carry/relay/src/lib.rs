@@ -1,8 +1,8 @@
 //! The relay: receives sessions of many nodes, stores them as traces, and serves live viewers.
 //!
 //! - [`Relay::start`] opens the sockets; `server` has a thread for each connection.
-//! - `control`, `data` and `viewing` are the states of connections, without sockets. They act on the
-//!   [`Sessions`] of the relay.
+//! - `control`, `data` and `viewing` are the states of connections, without sockets. They act on
+//!   the [`Sessions`] of the relay.
 //! - `session`, `stream` and `metadata` are what producers have sent; `output` and `chunk` are its
 //!   directories.
 //!

@@ -34,12 +34,12 @@ struct Declarations {
     whole: usize,
     scanned: usize,
     depth: u32,
-    within: Within,
+    state: LexicalState,
 }
 
-/// Lexical state of a scanner.
+/// State of a scanner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Within {
+enum LexicalState {
     #[default]
     Code,
     /// After a `/` that may begin a comment.
@@ -127,30 +127,32 @@ impl Declarations {
     fn append(&mut self, bytes: &[u8]) {
         self.text.extend_from_slice(bytes);
         for (offset, byte) in self.text.iter().enumerate().skip(self.scanned) {
-            self.within = match (self.within, byte) {
-                (Within::Code | Within::Slash, b'"' | b'\'') => Within::Quotes(*byte),
-                (Within::Slash, b'*') => Within::Comment,
-                (Within::Slash, b'/') => Within::LineComment,
-                (Within::Code, b'/') => Within::Slash,
-                (Within::Code | Within::Slash, _) => {
+            self.state = match (self.state, byte) {
+                (LexicalState::Code | LexicalState::Slash, b'"' | b'\'') => {
+                    LexicalState::Quotes(*byte)
+                }
+                (LexicalState::Slash, b'*') => LexicalState::Comment,
+                (LexicalState::Slash, b'/') => LexicalState::LineComment,
+                (LexicalState::Code, b'/') => LexicalState::Slash,
+                (LexicalState::Code | LexicalState::Slash, _) => {
                     match byte {
                         b'{' => self.depth = self.depth.saturating_add(1),
                         b'}' => self.depth = self.depth.saturating_sub(1),
                         b';' if self.depth == 0 => self.whole = offset + 1,
                         _ => {}
                     }
-                    Within::Code
+                    LexicalState::Code
                 }
-                (Within::Comment, b'*') => Within::CommentStar,
-                (Within::CommentStar, b'*') => Within::CommentStar,
-                (Within::CommentStar, b'/') => Within::Code,
-                (Within::CommentStar, _) => Within::Comment,
-                (Within::LineComment, b'\n') => Within::Code,
-                (Within::Quotes(_), b'\n') => Within::Code,
-                (Within::Quotes(quote), byte) if *byte == quote => Within::Code,
-                (Within::Quotes(quote), b'\\') => Within::Escape(quote),
-                (Within::Escape(quote), _) => Within::Quotes(quote),
-                (within, _) => within,
+                (LexicalState::Comment, b'*') => LexicalState::CommentStar,
+                (LexicalState::CommentStar, b'*') => LexicalState::CommentStar,
+                (LexicalState::CommentStar, b'/') => LexicalState::Code,
+                (LexicalState::CommentStar, _) => LexicalState::Comment,
+                (LexicalState::LineComment, b'\n') => LexicalState::Code,
+                (LexicalState::Quotes(_), b'\n') => LexicalState::Code,
+                (LexicalState::Quotes(quote), byte) if *byte == quote => LexicalState::Code,
+                (LexicalState::Quotes(quote), b'\\') => LexicalState::Escape(quote),
+                (LexicalState::Escape(quote), _) => LexicalState::Quotes(quote),
+                (state, _) => state,
             };
         }
         self.scanned = self.text.len();

@@ -60,7 +60,7 @@ impl Output {
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
-    /// Returns the chunk with this id for one more session, and makes it if there is none.
+    /// Returns the chunk with this id for one more session, and makes it if it is missing.
     pub(crate) fn chunk(&self, id: u64, created_s: u64, name: Option<&str>) -> Arc<Chunk> {
         let mut chunks = self.chunks.lock();
         chunks.retain(|_, chunk| chunk.strong_count() > 0);

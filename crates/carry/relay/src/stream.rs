@@ -1,8 +1,8 @@
 //! Stream of a session: its file, and the packets that viewers may read.
 //!
 //! Packets arrive on the data connection, their indexes on the control connection, in any order
-//! between the two. A packet is published when both have arrived, in the order of packets. Its entry
-//! in the index file is then written, from which viewers learn where it is:
+//! between the two. A packet is published when both have arrived, in the order of packets. Its
+//! entry in the index file is then written, from which viewers learn where it is:
 //!
 //! ```text
 //! 0  magic 0xC1F1DCC1, major 1, minor 0 or 1, size of an entry: u32 each, big-endian
@@ -103,7 +103,7 @@ pub(crate) struct Beacon {
 
 /// State of a stream for a viewer that has read all earlier packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum NextPacket {
     Packet {
         index: PacketIndex,
         /// Number of the packet after this one.
@@ -412,15 +412,15 @@ impl Stream {
         self.state.lock().parts.back().map_or(0, Part::end)
     }
 
-    /// Returns the packet with this number, or the state of the stream if there is none yet.
+    /// Returns the packet with this number, or the state of the stream if the packet is missing.
     /// `is_over` is set if the session has ended.
-    pub(crate) fn next(&self, number: u64, is_over: bool) -> io::Result<Next> {
+    pub(crate) fn next(&self, number: u64, is_over: bool) -> io::Result<NextPacket> {
         let state = self.state.lock();
         let part = state.parts.iter().find(|part| number < part.end());
         if let Some(part) = part {
             // Packets before the first part were removed.
             let number = number.max(part.first);
-            return Ok(Next::Packet { index: part.entry(number)?, next: number + 1 });
+            return Ok(NextPacket::Packet { index: part.entry(number)?, next: number + 1 });
         }
         let is_waiting = !state.packets.is_empty() || !state.indexes.is_empty() || state.is_writing;
         let is_complete = match state.closed {
@@ -429,9 +429,9 @@ impl Stream {
             None => false,
         };
         Ok(match state.beacon {
-            _ if is_complete || is_over => Next::End,
-            Some(beacon) if !is_waiting => Next::Inactive(beacon),
-            _ => Next::Nothing,
+            _ if is_complete || is_over => NextPacket::End,
+            Some(beacon) if !is_waiting => NextPacket::Inactive(beacon),
+            _ => NextPacket::Nothing,
         })
     }
 

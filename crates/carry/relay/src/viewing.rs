@@ -3,7 +3,7 @@
 use crate::control::Close;
 use crate::session::Session;
 use crate::sessions::Sessions;
-use crate::stream::{Beacon, Next, Stream};
+use crate::stream::{Beacon, NextPacket, Stream};
 use blkkin_lttng::viewer::{
     self, AttachStatus, IndexStatus, MAJOR, MINOR, MetadataStatus, NewStreamsStatus, PacketIndex,
     PacketStatus, Reply, Request, Seek, flags,
@@ -180,16 +180,16 @@ impl Viewing {
             return reply(none, IndexStatus::End, flags);
         }
         match cursor.stream.next(cursor.next, is_over) {
-            Ok(Next::Packet { index, next }) => {
+            Ok(NextPacket::Packet { index, next }) => {
                 cursor.next = next;
                 reply(index, IndexStatus::Ok, flags)
             }
-            Ok(Next::Inactive(Beacon { end, class })) => {
+            Ok(NextPacket::Inactive(Beacon { end, class })) => {
                 let index = PacketIndex { end, class, ..none };
                 reply(index, IndexStatus::Inactive, flags)
             }
-            Ok(Next::Nothing) => reply(none, IndexStatus::Retry, flags),
-            Ok(Next::End) => {
+            Ok(NextPacket::Nothing) => reply(none, IndexStatus::Retry, flags),
+            Ok(NextPacket::End) => {
                 cursor.is_over = true;
                 reply(none, IndexStatus::End, flags)
             }

@@ -1,5 +1,5 @@
-//! `blkkin relay` with LTTng's daemons as producers and `babeltrace2` as viewer, and `blkkin forward`
-//! with both relays.
+//! `blkkin relay` with LTTng's daemons as producers and `babeltrace2` as viewer, and
+//! `blkkin forward` with both relays.
 
 mod support;
 
@@ -27,8 +27,8 @@ fn traces(path: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Returns the number of events that babeltrace2 reads in a trace, after checking that `blkkin view`
-/// prints the same.
+/// Returns the number of events that babeltrace2 reads in a trace, after checking that
+/// `blkkin view` prints the same.
 #[track_caller]
 fn events(trace: &Path) -> usize {
     let theirs = run(Command::new("babeltrace2").env("TZ", "UTC").arg(trace));
@@ -75,7 +75,7 @@ fn babeltrace2_views_sessions_of_lttng() {
             assert_eq!(ended.status.code(), Some(0), "{ended:?}");
             // The first packets may arrive before or after the viewer.
             let seen = ended.lines.len();
-            assert!(seen >= 3 * EVENTS && seen <= 4 * EVENTS, "{seen}");
+            assert!((3 * EVENTS..=4 * EVENTS).contains(&seen), "{seen}");
             let recorded = relay.recorded();
             assert_eq!(recorded.len(), 4 * EVENTS);
             assert_eq!(ended.lines, recorded[recorded.len() - seen..]);

@@ -95,7 +95,7 @@ pub enum Command {
         id: u64,
         /// Time of closing, in seconds since 1970.
         closed_s: u64,
-        /// What happens to the chunk.
+        /// Treatment of the chunk.
         action: Option<ChunkAction>,
     },
     /// Asks whether a chunk is still being written.
@@ -170,7 +170,7 @@ pub struct CreateChunk {
     pub name: Option<String>,
 }
 
-/// What happens to a chunk at its end.
+/// Treatment of a chunk at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChunkAction {
     /// The chunk moves to the completed chunks.

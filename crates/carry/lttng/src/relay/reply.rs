@@ -34,7 +34,7 @@ pub enum Reply {
         /// Path of the chunk at the relay.
         path: String,
     },
-    /// Whether a chunk is still being written.
+    /// State of a chunk.
     ChunkExists {
         /// A code of [`code`].
         code: u32,

@@ -28,7 +28,7 @@ pub enum Reply {
     Sessions(Vec<Session>),
     /// Result of attaching, with the streams of the session.
     Attached {
-        /// Whether the viewer is attached.
+        /// Result of the request.
         status: AttachStatus,
         /// Streams; empty unless the viewer is attached.
         streams: Vec<Stream>,
@@ -37,14 +37,14 @@ pub enum Reply {
     Index {
         /// Index of the packet; only `end` and `class` are valid for [`IndexStatus::Inactive`].
         index: PacketIndex,
-        /// Whether there is a packet.
+        /// State of the stream.
         status: IndexStatus,
         /// Flags of [`flags`].
         flags: u32,
     },
     /// Bytes of a packet.
     Packet {
-        /// Whether there are bytes.
+        /// Result of the request.
         status: PacketStatus,
         /// Flags of [`flags`].
         flags: u32,
@@ -53,14 +53,14 @@ pub enum Reply {
     },
     /// Metadata that was not sent before.
     Metadata {
-        /// Whether there is metadata.
+        /// Result of the request.
         status: MetadataStatus,
         /// Bytes of the metadata.
         bytes: Vec<u8>,
     },
     /// Streams that were not listed before.
     NewStreams {
-        /// Whether the session goes on.
+        /// State of the session.
         status: NewStreamsStatus,
         /// Streams.
         streams: Vec<Stream>,
@@ -203,7 +203,7 @@ status! {
 status! {
     /// Result of requesting new streams.
     NewStreamsStatus {
-        /// The new streams follow; there may be none.
+        /// The new streams follow, possibly 0.
         1 Ok,
         /// There are no new streams.
         2 NoNew,

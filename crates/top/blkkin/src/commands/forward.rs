@@ -10,9 +10,10 @@ use std::time::Duration;
 
 /// Send the traces in a directory to a relay
 ///
-/// The relay (`blkkin relay` or `lttng-relayd`) stores them as a session of this machine, and serves
-/// them to live viewers meanwhile. Packets are sent as they are, without decoding: the directory is
-/// one that BlkKin's agent or LTTng wrote, with an index beside each stream file, and has CTF 1.8.
+/// The relay (`blkkin relay` or `lttng-relayd`) stores them as a session of this machine, and
+/// serves them to live viewers meanwhile. Packets are sent as they are, without decoding: the
+/// directory is one that BlkKin's agent or LTTng wrote, with an index beside each stream file, and
+/// has CTF 1.8.
 ///
 /// With --follow, traces, streams, packets and metadata that are added later are sent, too, until
 /// Ctrl-C.

@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 /// Relay, which writes its sessions to a directory.
-struct Relay {
-    kind: Kind,
-    child: Child,
-    directory: PathBuf,
-    control: u16,
-    data: u16,
-    live: u16,
+pub struct Relay {
+    pub kind: Kind,
+    pub child: Child,
+    pub directory: PathBuf,
+    pub control: u16,
+    pub data: u16,
+    pub live: u16,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
