@@ -131,9 +131,14 @@ impl Connection {
                     self.input.drain(..size);
                     return Ok(reply);
                 }
-                None => match self.control.read(&mut buffer)? {
-                    0 => return Err(io::ErrorKind::ConnectionAborted.into()),
-                    size => self.input.extend_from_slice(buffer.get(..size).unwrap_or_default()),
+                None => match self.control.read(&mut buffer) {
+                    Ok(0) => return Err(io::ErrorKind::ConnectionAborted.into()),
+                    Ok(size) => {
+                        self.input.extend_from_slice(buffer.get(..size).unwrap_or_default());
+                    }
+                    // A signal interrupts a read with a time limit, also if it is handled.
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error),
                 },
             }
         }

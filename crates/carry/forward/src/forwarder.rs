@@ -7,7 +7,8 @@ use blkkin_ctf::metadata::pack;
 use blkkin_lttng::relay::{
     AddStream, Command, CreateChunk, CreateSession, Created, DataHeader, Index, Reply, code,
 };
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
@@ -22,8 +23,9 @@ pub struct Forwarder {
     /// Path of the session at the relay.
     path: String,
     traces: Vec<SentTrace>,
-    /// Directories of traces that cannot be sent, so that each is reported once.
-    refused: HashSet<PathBuf>,
+    /// Directories of traces that cannot be sent, with the sizes of their metadata. A trace is
+    /// reported once, and is tried again when its metadata has grown.
+    refused: HashMap<PathBuf, u64>,
     totals: Totals,
 }
 
@@ -148,7 +150,7 @@ impl Forwarder {
             session,
             path,
             traces: Vec::new(),
-            refused: HashSet::new(),
+            refused: HashMap::new(),
             totals: Totals::default(),
         })
     }
@@ -178,15 +180,17 @@ impl Forwarder {
     fn find_new_traces(&mut self, warn: &mut impl FnMut(&str)) -> io::Result<()> {
         for directory in find_traces(&self.root)? {
             let is_known = self.traces.iter().any(|sent| sent.trace.directory == directory);
-            if is_known || self.refused.contains(&directory) {
+            let size = fs::metadata(directory.join("metadata")).map_or(0, |file| file.len());
+            if is_known || self.refused.get(&directory) == Some(&size) {
                 continue;
             }
             let trace = match SpoolTrace::open(&self.root, &directory) {
                 Ok(Some(trace)) => trace,
                 Ok(None) => continue,
                 Err(error) => {
-                    warn(&error.to_string());
-                    self.refused.insert(directory);
+                    if self.refused.insert(directory, size).is_none() {
+                        warn(&error.to_string());
+                    }
                     continue;
                 }
             };
@@ -216,16 +220,17 @@ impl Forwarder {
         Ok(has_new)
     }
 
-    /// Sends the metadata that was added. Fails if the metadata was replaced by another one.
-    fn send_metadata(&mut self, number: usize) -> io::Result<()> {
-        let Some(sent) = self.traces.get_mut(number) else { return Ok(()) };
-        let Some(text) = sent.trace.metadata()? else { return Ok(()) };
+    /// Sends the metadata that was added. Returns false if the metadata is incomplete now, so that
+    /// it does not describe all packets. Fails if the metadata was replaced by another one.
+    fn send_metadata(&mut self, number: usize) -> io::Result<bool> {
+        let Some(sent) = self.traces.get_mut(number) else { return Ok(false) };
+        let Some(text) = sent.trace.metadata()? else { return Ok(false) };
         let Some(added) = text.strip_prefix(&*sent.text) else {
             let directory = sent.trace.directory.display();
             return Err(io::Error::other(format!("the metadata of {directory} was replaced")));
         };
         if added.is_empty() {
-            return Ok(());
+            return Ok(true);
         }
         // Each part must be recognized as TSDL.
         let part =
@@ -233,7 +238,8 @@ impl Forwarder {
         let bytes = pack(&part, sent.trace.uuid, sent.trace.byte_order);
         let command = Command::SendMetadata { stream: sent.metadata, padding: 0, bytes };
         sent.text = text;
-        self.connection.queue(&command)
+        self.connection.queue(&command)?;
+        Ok(true)
     }
 
     fn send_trace(&mut self, number: usize) -> io::Result<()> {
@@ -250,7 +256,9 @@ impl Forwarder {
             }
             // Producers write metadata before the packets that need it, so metadata that is read
             // now describes the packets that were counted.
-            self.send_metadata(number)?;
+            if !self.send_metadata(number)? {
+                continue;
+            }
             let Forwarder { traces, connection, totals, .. } = self;
             let own = traces.get_mut(number).and_then(|sent| sent.streams.get_mut(stream));
             let Some(own) = own else { continue };

@@ -16,4 +16,4 @@ pub mod viewer;
 mod wire;
 
 pub use fault::{Fault, Reason};
-pub use name::{is_component, is_relative_path};
+pub use name::is_component;

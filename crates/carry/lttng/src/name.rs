@@ -14,9 +14,25 @@ pub fn is_component(name: &str) -> bool {
         && !name.chars().any(|c| c == '/' || c.is_control())
 }
 
-/// Returns true if each component of `path` is a valid name; an empty path has none.
-pub fn is_relative_path(path: &str) -> bool {
-    path.len() <= PATH_BYTES_MAX && (path.is_empty() || path.split('/').all(is_component))
+/// Returns `path` with each component made a valid name: a dot at its start and control characters
+/// are replaced by `_`. `None` if the path is absolute, has an empty component, `.` or `..`, or a
+/// component that is too long. An empty path has no component.
+pub(crate) fn sanitized_path(path: &str) -> Option<String> {
+    if path.is_empty() {
+        return Some(String::new());
+    }
+    let component = |name: &str| {
+        let mut name = name.replace(char::is_control, "_");
+        if name == "." || name == ".." {
+            return None;
+        }
+        if name.starts_with('.') {
+            name.replace_range(..1, "_");
+        }
+        is_component(&name).then_some(name)
+    };
+    let path = path.split('/').map(component).collect::<Option<Vec<String>>>()?.join("/");
+    (path.len() <= PATH_BYTES_MAX).then_some(path)
 }
 
 #[cfg(test)]
@@ -37,11 +53,12 @@ mod tests {
     #[test]
     fn paths_stay_below_their_directory() {
         for path in ["", "ust/uid/0/64-bit", "kernel"] {
-            assert!(is_relative_path(path), "{path}");
+            assert_eq!(sanitized_path(path).as_deref(), Some(path));
         }
-        let long = "a/".repeat(3000);
+        assert_eq!(sanitized_path("ust/.a\n-1").as_deref(), Some("ust/_a_-1"));
+        let long = "a/".repeat(3000) + "a";
         for path in ["/", "/a", "a/", "a//b", "../x", "a/../../x", "a/./b", &long] {
-            assert!(!is_relative_path(path), "{path:?}");
+            assert_eq!(sanitized_path(path), None, "{path:?}");
         }
     }
 }

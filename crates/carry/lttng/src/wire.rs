@@ -1,7 +1,7 @@
 //! Fields of messages: big-endian integers, strings with a NUL, and strings padded with NULs.
 
 use crate::fault::{Fault, Reason};
-use crate::name::{is_component, is_relative_path};
+use crate::name::{is_component, sanitized_path};
 
 /// Reader of a whole message's fields, in their order.
 #[derive(Debug)]
@@ -77,9 +77,7 @@ impl<'b> Fields<'b> {
     /// ignored, because LTTng does not clear them.
     pub(crate) fn string(&mut self, size: usize) -> Result<&'b str, Fault> {
         let offset = self.offset;
-        let field = self.take(size)?;
-        let end = field.iter().position(|byte| *byte == 0).unwrap_or(size);
-        let text = field.get(..end).unwrap_or_default();
+        let text = until_nul(self.take(size)?);
         std::str::from_utf8(text).map_err(|_| {
             let name = String::from_utf8_lossy(text).into_owned();
             self.fault_at(offset, Reason::Name(name))
@@ -96,15 +94,15 @@ impl<'b> Fields<'b> {
         }
     }
 
-    /// Reads a relative path, without the `/` that old producers write before it.
+    /// Reads a relative path, without the `/` that old producers write before it. Its components
+    /// may contain the name of a process, which is any bytes: characters that a name of a file
+    /// should not have are replaced.
     pub(crate) fn path(&mut self, size: usize) -> Result<String, Fault> {
         let offset = self.offset;
-        let path = self.string(size)?;
-        let path = path.strip_prefix('/').unwrap_or(path).to_owned();
-        match is_relative_path(&path) {
-            true => Ok(path),
-            false => Err(self.fault_at(offset, Reason::Path(path))),
-        }
+        let text = until_nul(self.take(size)?);
+        let text = String::from_utf8_lossy(text);
+        let path = sanitized_path(text.strip_prefix('/').unwrap_or(&text));
+        path.ok_or_else(|| self.fault_at(offset, Reason::Path(text.into_owned())))
     }
 
     /// Fails if the message has more bytes.
@@ -114,6 +112,11 @@ impl<'b> Fields<'b> {
             _ => Err(self.fault(Reason::Long)),
         }
     }
+}
+
+/// Returns the bytes before the first NUL.
+fn until_nul(field: &[u8]) -> &[u8] {
+    field.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
 /// Appends fields to a message.

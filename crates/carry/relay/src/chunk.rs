@@ -35,13 +35,22 @@ struct State {
 
 impl Chunk {
     /// Makes a chunk of the output in `session`. The first chunk is in the session's directory
-    /// itself, later ones and those with a name of their own are below.
-    pub(crate) fn new(session: &Path, id: u64, created_s: u64, name: Option<&str>) -> Chunk {
+    /// itself, later ones and those with a name of their own are below. Fails if a directory has
+    /// that name already.
+    pub(crate) fn create(
+        session: &Path,
+        id: u64,
+        created_s: u64,
+        name: Option<&str>,
+    ) -> io::Result<Chunk> {
         let directory = match name {
             Some(name) => session.join(name),
             None if id == 0 => session.to_owned(),
             None => session.join(ARCHIVES).join(format!("{}-{id}", date(created_s))),
         };
+        if name.is_some() {
+            fs::create_dir(&directory)?;
+        }
         let state = State {
             directory,
             tops: BTreeSet::new(),
@@ -49,19 +58,20 @@ impl Chunk {
             is_deleted: false,
             is_completed: false,
         };
-        Chunk { id, created_s, state: Mutex::new(state) }
-    }
-
-    pub(crate) fn directory(&self) -> PathBuf {
-        self.state.lock().directory.clone()
+        Ok(Chunk { id, created_s, state: Mutex::new(state) })
     }
 
     pub(crate) fn is_deleted(&self) -> bool {
         self.state.lock().is_deleted
     }
 
-    /// Makes the directory of a trace in the chunk, and returns it.
-    pub(crate) fn make_directory(&self, path: &str) -> io::Result<PathBuf> {
+    /// Makes the directory of a trace in the chunk, and opens files in it. The chunk does not move
+    /// meanwhile.
+    pub(crate) fn open_in<T>(
+        &self,
+        path: &str,
+        open: impl FnOnce(&Path) -> io::Result<T>,
+    ) -> io::Result<T> {
         let mut state = self.state.lock();
         let directory = state.directory.join(path);
         fs::create_dir_all(directory.join("index"))?;
@@ -69,7 +79,7 @@ impl Chunk {
         if !top.is_empty() {
             state.tops.insert(top.to_owned());
         }
-        Ok(directory)
+        open(&directory)
     }
 
     pub(crate) fn add_user(&self) {

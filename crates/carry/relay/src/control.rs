@@ -174,8 +174,11 @@ impl Control {
             // All streams were asked for.
             Command::EndDataPending { .. } => reply(Reply::Code(0)),
             Command::CreateChunk(chunk) => {
-                session.create_chunk(&chunk);
-                reply(ok);
+                let result = session.create_chunk(&chunk);
+                reply(Reply::Code(if result.is_ok() { code::OK } else { code::UNKNOWN }));
+                if let Err(error) = result {
+                    self.sessions.disk().log(&format!("a chunk is refused: {error}"));
+                }
             }
             Command::RotateStreams(rotation) => {
                 let result = session.rotate(&rotation);
@@ -211,7 +214,7 @@ impl Control {
         if minor >= 11 && !session.has_chunk() {
             return Err(io::Error::other("the session has no chunk"));
         }
-        sessions.add_stream(session, added)
+        sessions.add_stream(session, added, minor >= 8)
     }
 }
 
@@ -229,6 +232,7 @@ impl Drop for Control {
     fn drop(&mut self) {
         if let Some(session) = &self.session {
             session.end();
+            self.sessions.remove_ended();
         }
     }
 }

@@ -2,12 +2,13 @@
 //! they arrive.
 
 use crate::control::Close;
+use crate::session::Session;
 use crate::sessions::Sessions;
 use crate::stream::Stream;
 use blkkin_lttng::relay::{DATA_HEADER_SIZE, DataHeader};
 use std::fs::File;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// State of a data connection.
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub struct DataReceiver {
     /// Part of a header that has arrived.
     header: Vec<u8>,
     packet: Option<Writing>,
+    /// Sessions whose packets have arrived on this connection.
+    own: Vec<Weak<Session>>,
 }
 
 /// Packet that is being written.
@@ -37,7 +40,8 @@ impl DataReceiver {
     /// Makes the state of a connection from the address `peer`.
     pub fn new(sessions: Arc<Sessions>, peer: IpAddr) -> DataReceiver {
         let connection = sessions.new_id();
-        DataReceiver { sessions, peer, connection, header: Vec::new(), packet: None }
+        let (header, packet, own) = (Vec::new(), None, Vec::new());
+        DataReceiver { sessions, peer, connection, header, packet, own }
     }
 
     /// Takes bytes of the connection, in any division.
@@ -67,7 +71,11 @@ impl DataReceiver {
     fn begin_packet(&mut self, header: DataHeader) -> Result<(), Close> {
         let found = self.sessions.stream(header.stream);
         let found = found.filter(|(session, _)| session.admits(self.connection, self.peer));
-        let (_, stream) = found.ok_or(Close::Order("the stream is not of this producer"))?;
+        let (session, stream) = found.ok_or(Close::Order("the stream is not of this producer"))?;
+        let weak = Arc::downgrade(&session);
+        if !self.own.iter().any(|own| own.ptr_eq(&weak)) {
+            self.own.push(weak);
+        }
         if stream.is_metadata {
             return Err(Close::Order("metadata is not sent on a data connection"));
         }
@@ -95,6 +103,7 @@ impl Drop for DataReceiver {
             let _ = packet.file.set_len(packet.offset - self.received(&packet));
             let _ = packet.stream.end_packet(None);
         }
+        self.own.iter().filter_map(Weak::upgrade).for_each(|session| session.end_data());
     }
 }
 

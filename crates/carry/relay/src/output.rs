@@ -25,7 +25,8 @@ const SAME_NAME_MAX: u32 = 10_000;
 
 impl Output {
     /// Makes the directory of a session below `root`. Its name is that of LTTng's relay; a number
-    /// is appended if the name is taken. Snapshots of a session share the directory.
+    /// is appended if the name is taken. Fails if the directory would be within that of another
+    /// session.
     pub(crate) fn create(root: &Path, session: &CreateSession) -> io::Result<Output> {
         let name = match () {
             () if !session.base_path.is_empty() => session.base_path.clone(),
@@ -39,6 +40,11 @@ impl Output {
             }
         };
         let wanted = format!("{}/{name}", session.host);
+        let above = Path::new(&wanted).ancestors().skip(1);
+        if above.filter(|above| above.components().count() > 1).any(|it| holds_traces(root, it)) {
+            let why = format!("{wanted} is within the directory of another session");
+            return Err(io::Error::other(why));
+        }
         let mut path = wanted.clone();
         for number in 2..SAME_NAME_MAX {
             let directory = root.join(&path);
@@ -47,9 +53,6 @@ impl Output {
             }
             match fs::create_dir(&directory) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    if session.is_snapshot && directory.is_dir() {
-                        return Ok(Output { path, directory, chunks: Mutex::default() });
-                    }
                     path = format!("{wanted}-{number}");
                 }
                 made => {
@@ -60,21 +63,38 @@ impl Output {
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
+    /// Opens the directory of an earlier snapshot of the same session.
+    pub(crate) fn of_snapshot(root: &Path, path: String) -> Output {
+        let directory = root.join(&path);
+        Output { path, directory, chunks: Mutex::default() }
+    }
+
     /// Returns the chunk with this id for one more session, and makes it if it is missing.
-    pub(crate) fn chunk(&self, id: u64, created_s: u64, name: Option<&str>) -> Arc<Chunk> {
+    pub(crate) fn chunk(
+        &self,
+        id: u64,
+        created_s: u64,
+        name: Option<&str>,
+    ) -> io::Result<Arc<Chunk>> {
         let mut chunks = self.chunks.lock();
         chunks.retain(|_, chunk| chunk.strong_count() > 0);
         let chunk = match chunks.get(&id).and_then(Weak::upgrade) {
             Some(chunk) => chunk,
             None => {
-                let chunk = Arc::new(Chunk::new(&self.directory, id, created_s, name));
+                let chunk = Arc::new(Chunk::create(&self.directory, id, created_s, name)?);
                 chunks.insert(id, Arc::downgrade(&chunk));
                 chunk
             }
         };
         chunk.add_user();
-        chunk
+        Ok(chunk)
     }
+}
+
+/// Returns whether a directory below `root` is that of a session.
+fn holds_traces(root: &Path, directory: &Path) -> bool {
+    let directory = root.join(directory);
+    ["ust", "kernel", "archives", "metadata"].iter().any(|name| directory.join(name).exists())
 }
 
 /// Returns the present time in seconds since 1970.

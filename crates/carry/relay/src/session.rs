@@ -10,8 +10,19 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Origin of a session. Connections with the same origin write to the same output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Origin {
+    /// Id of the producer.
+    pub(crate) producer: [u8; 16],
+    /// Id of the session at the producer.
+    pub(crate) id: u64,
+    /// Address of the producer. Only data connections from it may add packets.
+    pub(crate) peer: IpAddr,
+}
 
 /// A session of a producer's connection.
 #[derive(Debug)]
@@ -21,15 +32,14 @@ pub(crate) struct Session {
     pub(crate) name: String,
     pub(crate) live_timer_us: u32,
     pub(crate) is_snapshot: bool,
-    /// Id of the producer, and of the session there.
-    pub(crate) origin: ([u8; 16], u64),
+    pub(crate) origin: Origin,
     pub(crate) output: Arc<Output>,
-    /// Address of the producer. Only data connections from it may add packets.
-    pub(crate) peer: IpAddr,
     /// Number of attached viewers.
     pub(crate) viewers: AtomicU32,
     /// Number of the data connection that adds packets; 0 before the first packet.
     data_connection: AtomicU64,
+    /// Set once that data connection is closed.
+    has_all_data: AtomicBool,
     disk: Disk,
     state: Mutex<State>,
 }
@@ -65,6 +75,8 @@ pub struct SessionSummary {
     pub streams: u32,
 }
 
+/// Maximum time for which a data connection stays open after its control connection.
+const DATA_PATIENCE: Duration = Duration::from_secs(10);
 /// Maximum number of streams of a session.
 const STREAMS_MAX: usize = 16_384;
 
@@ -82,11 +94,11 @@ impl Session {
             name: created.name,
             live_timer_us: created.live_timer_us,
             is_snapshot: created.is_snapshot,
-            origin: (created.producer, created.id),
+            origin: Origin { producer: created.producer, id: created.id, peer },
             output,
-            peer,
             viewers: AtomicU32::new(0),
             data_connection: AtomicU64::new(0),
+            has_all_data: AtomicBool::new(false),
             disk,
             state: Mutex::default(),
         }
@@ -106,7 +118,7 @@ impl Session {
     /// Returns whether the data connection with this number may add packets: the first one that
     /// does, from the producer's address.
     pub(crate) fn admits(&self, connection: u64, peer: IpAddr) -> bool {
-        if peer != self.peer {
+        if peer != self.origin.peer {
             return false;
         }
         let own = &self.data_connection;
@@ -116,7 +128,12 @@ impl Session {
 
     /// Adds a stream to the present chunk. Before version 2.11 there are no chunks, so the first
     /// stream begins one.
-    pub(crate) fn add_stream(&self, id: u64, added: AddStream) -> io::Result<Arc<Stream>> {
+    pub(crate) fn add_stream(
+        &self,
+        id: u64,
+        added: AddStream,
+        has_instances: bool,
+    ) -> io::Result<Arc<Stream>> {
         let mut state = self.state.lock();
         let AddStream { name, path, .. } = added;
         if state.streams.len() >= STREAMS_MAX {
@@ -126,32 +143,33 @@ impl Session {
         let chunk = state.chunks.get(&current).cloned();
         let chunk = match chunk {
             Some(chunk) => chunk,
-            None => self.begin_chunk(&mut state, &CreateChunk::default()),
+            None => self.begin_chunk(&mut state, &CreateChunk::default())?,
         };
         let trace = state.streams.iter().find(|stream| stream.path == path);
         let trace = trace.map_or(id, |stream| stream.trace);
-        let name = StreamName { id, trace, path, name };
+        let name = StreamName { id, trace, path, name, has_instances };
         let stream = Stream::create(name, chunk, self.is_snapshot, self.disk.clone())?;
         let stream = Arc::new(stream);
         state.streams.push(stream.clone());
         Ok(stream)
     }
 
-    fn begin_chunk(&self, state: &mut State, created: &CreateChunk) -> Arc<Chunk> {
+    fn begin_chunk(&self, state: &mut State, created: &CreateChunk) -> io::Result<Arc<Chunk>> {
         let CreateChunk { id, created_s, name } = created;
         let created_s = if *created_s == 0 { now_s() } else { *created_s };
-        let chunk = self.output.chunk(*id, created_s, name.as_deref());
+        let chunk = self.output.chunk(*id, created_s, name.as_deref())?;
         state.chunks.insert(*id, chunk.clone());
         state.current = Some(*id);
-        chunk
+        Ok(chunk)
     }
 
     /// Begins a chunk, in which new streams begin.
-    pub(crate) fn create_chunk(&self, created: &CreateChunk) {
+    pub(crate) fn create_chunk(&self, created: &CreateChunk) -> io::Result<()> {
         let mut state = self.state.lock();
         if !state.chunks.contains_key(&created.id) {
-            self.begin_chunk(&mut state, created);
+            self.begin_chunk(&mut state, created)?;
         }
+        Ok(())
     }
 
     /// Returns whether the session has an open chunk.
@@ -219,9 +237,28 @@ impl Session {
         self.state.lock().published
     }
 
-    /// Notes that the producer has closed its connection.
+    /// Notes that the producer has closed its connection. Its use of chunks ends.
     pub(crate) fn end(&self) {
-        self.state.lock().ended = Some(Instant::now());
+        let mut state = self.state.lock();
+        state.ended = Some(Instant::now());
+        for chunk in std::mem::take(&mut state.chunks).into_values() {
+            if let Err(error) = chunk.end_use(&self.output.directory, now_s()) {
+                self.disk.log(&format!("a chunk cannot be closed: {error}"));
+            }
+        }
+    }
+
+    /// Notes that the producer's data connection is closed.
+    pub(crate) fn end_data(&self) {
+        self.has_all_data.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether no packet follows: the producer has closed its connections, or its control
+    /// connection a while ago.
+    pub(crate) fn is_over(&self) -> bool {
+        let has_all = self.has_all_data.load(Ordering::Relaxed);
+        let has_data = self.data_connection.load(Ordering::Relaxed) != 0;
+        self.ended().is_some_and(|ended| has_all || !has_data || ended.elapsed() >= DATA_PATIENCE)
     }
 
     /// Returns the time at which the producer has closed its connection.

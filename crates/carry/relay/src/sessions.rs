@@ -2,7 +2,7 @@
 
 use crate::files::{Disk, Log};
 use crate::output::Output;
-use crate::session::{Session, SessionSummary};
+use crate::session::{Origin, Session, SessionSummary};
 use crate::stream::Stream;
 use blkkin_lttng::relay::{AddStream, CreateSession};
 use parking_lot::Mutex;
@@ -28,6 +28,8 @@ struct State {
     sessions: BTreeMap<u64, Arc<Session>>,
     /// Streams of all sessions by their ids, which data connections refer to.
     streams: HashMap<u64, (Weak<Session>, Arc<Stream>)>,
+    /// Paths of outputs of snapshots by their origin: snapshots of a session share a directory.
+    snapshots: HashMap<Origin, String>,
 }
 
 /// Maximum number of sessions.
@@ -70,16 +72,20 @@ impl Sessions {
         }
         // A producer has a connection for each of its consumer daemons. Producers before version
         // 2.11 have no id.
+        let origin = Origin { producer: created.producer, id: created.id, peer };
+        let is_known = created.producer != [0; 16];
         let is_same = |other: &&Arc<Session>| {
-            other.origin == (created.producer, created.id)
-                && created.producer != [0; 16]
-                && !created.is_snapshot
-                && other.ended().is_none()
+            is_known && other.origin == origin && !created.is_snapshot && other.ended().is_none()
         };
-        let output = match state.sessions.values().find(is_same) {
-            Some(other) => other.output.clone(),
-            None => Arc::new(Output::create(&self.root, &created)?),
+        let earlier = state.snapshots.get(&origin).filter(|_| is_known && created.is_snapshot);
+        let output = match (state.sessions.values().find(is_same), earlier) {
+            (Some(other), _) => other.output.clone(),
+            (None, Some(path)) => Arc::new(Output::of_snapshot(&self.root, path.clone())),
+            (None, None) => Arc::new(Output::create(&self.root, &created)?),
         };
+        if created.is_snapshot && state.snapshots.len() < SESSIONS_MAX {
+            state.snapshots.insert(origin, output.path.clone());
+        }
         let id = self.new_id();
         let session = Arc::new(Session::new(id, created, output, peer, self.disk.clone()));
         state.sessions.insert(id, session.clone());
@@ -95,11 +101,17 @@ impl Sessions {
         &self,
         session: &Arc<Session>,
         added: AddStream,
+        has_instances: bool,
     ) -> io::Result<Arc<Stream>> {
-        let stream = session.add_stream(self.new_id(), added)?;
+        let stream = session.add_stream(self.new_id(), added, has_instances)?;
         let entry = (Arc::downgrade(session), stream.clone());
         self.state.lock().streams.insert(stream.id, entry);
         Ok(stream)
+    }
+
+    /// Removes sessions that ended a while ago and have no viewer.
+    pub(crate) fn remove_ended(&self) {
+        self.state.lock().remove_ended();
     }
 
     /// Returns a stream and its session, for a data connection.

@@ -35,6 +35,8 @@ pub(crate) struct Stream {
     pub(crate) is_metadata: bool,
     /// Set for streams without indexes: their packets are written, but not published.
     pub(crate) is_snapshot: bool,
+    /// Set if indexes have the id of the stream and the number of the packet.
+    has_instances: bool,
     disk: Disk,
     state: Mutex<State>,
 }
@@ -53,7 +55,8 @@ struct State {
     last: Option<u64>,
     /// Sequence number in its stream that the next published packet must have.
     next_sequence: Option<u64>,
-    rotation: Option<StreamRotation>,
+    /// Rotations that are not due yet, in their order.
+    rotations: VecDeque<StreamRotation>,
     beacon: Option<Beacon>,
     /// Set when the producer has closed the stream. The inner value is the sequence number of its
     /// last packet, if it has any.
@@ -66,7 +69,7 @@ struct State {
 struct Part {
     chunk: Arc<Chunk>,
     data: File,
-    /// Index file; `None` until the first packet is published.
+    /// Index file; `None` for metadata and snapshots.
     index: Option<File>,
     /// Size of an entry of the index file in bytes.
     entry_size: u64,
@@ -135,33 +138,26 @@ impl State {
 
 impl Part {
     fn create(stream: &Stream, chunk: Arc<Chunk>, first: u64, base: u64) -> io::Result<Part> {
-        let directory = chunk.make_directory(&stream.path)?;
-        let path = directory.join(&stream.name);
-        let data = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
-        let (index, entry_size) = (None, 0);
+        let create =
+            |path: PathBuf| OpenOptions::new().read(true).write(true).create_new(true).open(path);
+        let has_index = !stream.is_metadata && !stream.is_snapshot;
+        let (data, index) = chunk.open_in(&stream.path, |directory| {
+            let data = create(directory.join(&stream.name))?;
+            let index = directory.join("index").join(format!("{}.idx", stream.name));
+            Ok((data, has_index.then(|| create(index)).transpose()?))
+        })?;
+        let entry_size = stream.entry_size();
+        if let Some(index) = &index {
+            let minor = u32::from(stream.has_instances);
+            let header = [INDEX_MAGIC, 1, minor, entry_size as u32];
+            stream.disk.write(index, &header.map(u32::to_be_bytes).concat(), 0)?;
+        }
         Ok(Part { chunk, data, index, entry_size, first, published: 0, base, size: 0 })
-    }
-
-    fn index_path(&self, stream: &Stream) -> PathBuf {
-        let directory = self.chunk.directory().join(&stream.path);
-        directory.join("index").join(format!("{}.idx", stream.name))
     }
 
     /// Appends an entry to the index file.
     fn publish(&mut self, stream: &Stream, packet: Packet, index: &Index) -> io::Result<()> {
-        let file = match &self.index {
-            Some(file) => file,
-            None => {
-                let mut options = OpenOptions::new();
-                let options = options.read(true).write(true).create_new(true);
-                let file = options.open(self.index_path(stream))?;
-                let minor = u32::from(index.instance.is_some());
-                self.entry_size = if minor == 0 { 56 } else { 72 };
-                let header = [INDEX_MAGIC, 1, minor, self.entry_size as u32];
-                stream.disk.write(&file, &header.map(u32::to_be_bytes).concat(), 0)?;
-                self.index.insert(file)
-            }
-        };
+        let file = self.index.as_ref().ok_or(io::ErrorKind::NotFound)?;
         let entry = [
             packet.offset,
             index.packet_bits,
@@ -215,6 +211,8 @@ pub(crate) struct StreamName {
     pub(crate) trace: u64,
     pub(crate) path: String,
     pub(crate) name: String,
+    /// Set if indexes have the id of the stream and the number of the packet.
+    pub(crate) has_instances: bool,
 }
 
 /// Name of the stream that holds a trace's metadata.
@@ -228,10 +226,11 @@ impl Stream {
         is_snapshot: bool,
         disk: Disk,
     ) -> io::Result<Stream> {
-        let StreamName { id, trace, path, name } = name;
+        let StreamName { id, trace, path, name, has_instances } = name;
         let is_metadata = name == METADATA;
         let state = Mutex::default();
-        let stream = Stream { id, trace, path, name, is_metadata, is_snapshot, disk, state };
+        let stream =
+            Stream { id, trace, path, name, is_metadata, is_snapshot, has_instances, disk, state };
         let part = Part::create(&stream, chunk, 0, 0)?;
         stream.state.lock().parts.push_back(part);
         Ok(stream)
@@ -241,10 +240,16 @@ impl Stream {
     /// it. Fails if another packet is being written.
     pub(crate) fn begin_packet(&self) -> io::Result<(File, u64)> {
         let mut state = self.state.lock();
-        let is_writing = std::mem::replace(&mut state.is_writing, true);
-        let part = state.parts.back().filter(|_| !is_writing);
+        let part = state.parts.back().filter(|_| !state.is_writing);
         let part = part.ok_or(io::ErrorKind::ResourceBusy)?;
-        Ok((part.data.try_clone()?, part.size))
+        let begun = (part.data.try_clone()?, part.size);
+        state.is_writing = true;
+        Ok(begun)
+    }
+
+    /// Returns the size of an entry of the index files in bytes.
+    fn entry_size(&self) -> u64 {
+        if self.has_instances { 72 } else { 56 }
     }
 
     pub(crate) fn disk(&self) -> &Disk {
@@ -255,7 +260,7 @@ impl Stream {
     pub(crate) fn end_packet(&self, header: Option<DataHeader>) -> io::Result<()> {
         let mut state = self.state.lock();
         state.is_writing = false;
-        let Some(header) = header else { return Ok(()) };
+        let Some(header) = header else { return self.advance(&mut state) };
         let size = u64::from(header.data_size) + u64::from(header.padding_size);
         let Some(part) = state.parts.back_mut() else { return Ok(()) };
         let packet = Packet { net_sequence: header.net_sequence, offset: part.size, size };
@@ -298,7 +303,7 @@ impl Stream {
                     self.name
                 )));
             }
-            let rotation = state.rotation.as_ref();
+            let rotation = state.rotations.front();
             let is_due = rotation.is_some_and(|rotation| {
                 index.packet_sequence.is_some_and(|own| own >= rotation.at)
             });
@@ -319,7 +324,7 @@ impl Stream {
         }
         let is_complete = state.packets.is_empty() && state.indexes.is_empty() && !state.is_writing;
         let next = state.next_sequence.unwrap_or(0);
-        if is_complete && state.rotation.as_ref().is_some_and(|rotation| next >= rotation.at) {
+        while is_complete && state.rotations.front().is_some_and(|rotation| next >= rotation.at) {
             self.rotate_now(state)?;
         }
         Ok(())
@@ -328,7 +333,7 @@ impl Stream {
     /// Moves the stream to another chunk. Packet `at` and later ones belong to it.
     pub(crate) fn rotate(&self, chunk: Arc<Chunk>, at: u64) -> io::Result<()> {
         let mut state = self.state.lock();
-        state.rotation = Some(StreamRotation { chunk, at });
+        state.rotations.push_back(StreamRotation { chunk, at });
         if self.is_metadata || self.is_snapshot {
             self.rotate_now(&mut state)?;
             state.metadata.restart();
@@ -339,7 +344,7 @@ impl Stream {
 
     /// Begins a part in the new chunk, and moves all packets that are not published to it.
     fn rotate_now(&self, state: &mut State) -> io::Result<()> {
-        let Some(StreamRotation { chunk, .. }) = state.rotation.take() else { return Ok(()) };
+        let Some(StreamRotation { chunk, .. }) = state.rotations.pop_front() else { return Ok(()) };
         let Some(old) = state.parts.back_mut() else { return Ok(()) };
         let from = state.packets.front().map_or(old.size, |packet| packet.offset);
         let mut new = Part::create(self, chunk, old.end(), old.base + from)?;

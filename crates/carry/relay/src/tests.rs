@@ -490,6 +490,113 @@ fn hostile_peers_have_no_effect_on_others() {
     assert!(other.data.receive(&bytes).is_err(), "its own producer has a connection");
 }
 
+/// A snapshot shares the directory of earlier snapshots of its session, never that of others.
+#[test]
+fn snapshots_do_not_enter_directories_of_others() {
+    let fixture = Fixture::new();
+    let mut producer = fixture.producer();
+    producer.send_metadata(TEXT, 0);
+    let snapshot = |base_path: &str, producer: u8| {
+        let mut control = fixture.control();
+        send(&mut control, &Command::version()).unwrap();
+        let created = Command::CreateSession(CreateSession {
+            name: "web".to_owned(),
+            host: "node".to_owned(),
+            base_path: base_path.to_owned(),
+            is_snapshot: true,
+            producer: [producer; 16],
+            ..CreateSession::default()
+        });
+        let Reply::Session(session) = send(&mut control, &created).ok()? else { panic!() };
+        Some((control, session.path.expect("a path")))
+    };
+    assert_eq!(snapshot("web", 1).unwrap().1, "node/web-2");
+    let (mut control, path) = snapshot("web", 1).unwrap();
+    assert_eq!(path, "node/web-2", "of the same session");
+    assert_eq!(snapshot("web", 2).unwrap().1, "node/web-3");
+    assert!(snapshot("web/ust", 1).is_some(), "known by now");
+    assert!(snapshot("web/inner", 3).is_none(), "within another session");
+    let mut named = |name: &str| {
+        let chunk = CreateChunk { id: 0, created_s: CREATED_S, name: Some(name.to_owned()) };
+        ok(&mut control, &Command::CreateChunk(chunk))
+    };
+    assert_eq!(named("one"), code::OK);
+    let (mut control, _) = snapshot("web", 1).unwrap();
+    let chunk = CreateChunk { id: 1, created_s: CREATED_S, name: Some("one".to_owned()) };
+    assert_ne!(ok(&mut control, &Command::CreateChunk(chunk)), code::OK, "taken");
+}
+
+/// Two rotations may be under way before the packets of the first chunk arrive.
+#[test]
+fn rotations_overlap() {
+    let fixture = Fixture::new();
+    let mut producer = fixture.producer();
+    producer.send_metadata(TEXT, 0);
+    let packets: Vec<(Vec<u8>, Command)> = (0..3).map(|_| producer.packet()).collect();
+    producer.sent = 1;
+    producer.rotate(1, ChunkAction::Complete);
+    producer.sent = 2;
+    producer.rotate(2, ChunkAction::Complete);
+    for (bytes, index) in packets {
+        producer.data.receive(&bytes).unwrap();
+        assert_eq!(ok(&mut producer.control, &index), code::OK);
+    }
+    let chunks = fixture.path("web/archives");
+    for entry in fs::read_dir(&chunks).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let number: u8 = name.rsplit('-').next().unwrap().parse().unwrap();
+        assert_eq!(read(&chunks.join(&name).join("ust/ch_0")), packet_bytes(number), "{name}");
+    }
+}
+
+/// A chunk may be removed while its first packet is under way.
+#[test]
+fn packets_of_removed_chunks_are_no_error() {
+    let fixture = Fixture::new();
+    let mut producer = fixture.producer();
+    producer.send_metadata(TEXT, 0);
+    let (bytes, index) = producer.packet();
+    producer.rotate(1, ChunkAction::Delete);
+    producer.data.receive(&bytes).unwrap();
+    assert_eq!(ok(&mut producer.control, &index), code::OK);
+    producer.send_packet();
+    assert!(!fixture.path("web/ust").exists());
+}
+
+/// Packets may arrive after the producer has closed its control connection.
+#[test]
+fn viewers_wait_for_the_data_connection() {
+    let fixture = Fixture::new();
+    let Producer { mut control, mut data, session, stream, .. } = {
+        let mut producer = fixture.producer();
+        producer.send_packet();
+        producer
+    };
+    let mut viewing = fixture.viewing();
+    viewing.attach_to(session, Seek::Beginning);
+    let mut bytes = Vec::new();
+    let header = DataHeader { stream, net_sequence: 1, data_size: 16, padding_size: 0 };
+    header.encode(&mut bytes);
+    data.receive(&bytes).unwrap();
+    let index = Index {
+        stream,
+        net_sequence: 1,
+        packet_bits: 128,
+        instance: Some(0),
+        packet_sequence: Some(1),
+        ..Index::default()
+    };
+    assert_eq!(ok(&mut control, &Command::SendIndex(index)), code::OK);
+    drop(control);
+    assert_eq!(viewing.packet_of(stream), packet_bytes(0));
+    assert_eq!(viewing.next(stream).1, IndexStatus::Retry);
+    data.receive(&packet_bytes(1)).unwrap();
+    assert_eq!(viewing.packet_of(stream), packet_bytes(1));
+    assert_eq!(viewing.next(stream).1, IndexStatus::Retry);
+    drop(data);
+    assert_eq!(viewing.next(stream).1, IndexStatus::End);
+}
+
 /// Viewers read only streams of sessions to which they are attached.
 #[test]
 fn viewers_cannot_read_other_sessions() {

@@ -150,7 +150,7 @@ impl Viewing {
         let (status, streams) = match self.attached.get_mut(&session) {
             None => (NewStreamsStatus::Error, Vec::new()),
             Some(attached) => {
-                let is_over = attached.session.ended().is_some();
+                let is_over = attached.session.is_over();
                 let streams = attached.list_streams(Seek::Beginning);
                 let rest = || attached.cursors.values().any(|cursor| !cursor.is_over);
                 let ends = streams.is_empty() && is_over && !rest();
@@ -171,30 +171,28 @@ impl Viewing {
         let Some(attached) = self.attached_of(stream) else {
             return reply(none, IndexStatus::Error, 0);
         };
-        let flags = attached.flags(stream);
-        let is_over = attached.session.ended().is_some();
+        let is_over = attached.session.is_over();
         let Some(cursor) = attached.cursors.get_mut(&stream) else {
             return reply(none, IndexStatus::Error, 0);
         };
-        if cursor.stream.is_metadata {
-            return reply(none, IndexStatus::End, flags);
-        }
-        match cursor.stream.next(cursor.next, is_over) {
+        let (index, status) = match cursor.stream.next(cursor.next, is_over) {
+            _ if cursor.stream.is_metadata => (none, IndexStatus::End),
             Ok(NextPacket::Packet { index, next }) => {
                 cursor.next = next;
-                reply(index, IndexStatus::Ok, flags)
+                (index, IndexStatus::Ok)
             }
             Ok(NextPacket::Inactive(Beacon { end, class })) => {
-                let index = PacketIndex { end, class, ..none };
-                reply(index, IndexStatus::Inactive, flags)
+                (PacketIndex { end, class, ..none }, IndexStatus::Inactive)
             }
-            Ok(NextPacket::Nothing) => reply(none, IndexStatus::Retry, flags),
+            Ok(NextPacket::Nothing) => (none, IndexStatus::Retry),
             Ok(NextPacket::End) => {
                 cursor.is_over = true;
-                reply(none, IndexStatus::End, flags)
+                (none, IndexStatus::End)
             }
-            Err(_) => reply(none, IndexStatus::Error, 0),
-        }
+            Err(_) => (none, IndexStatus::Error),
+        };
+        // Metadata precedes the packet, so the flags after the packet was found tell of it.
+        reply(index, status, attached.flags(stream))
     }
 
     fn packet(&mut self, stream: u64, offset: u64, size: u32) -> Reply {
