@@ -105,17 +105,13 @@ pub(crate) struct RingCopy {
     reader: Reader,
     /// Number of bytes that may still be copied.
     left: usize,
-    /// Number of times that writers have overtaken the reader.
-    overtaken: u32,
+    /// Number of times that writers may still overtake the reader.
+    overtaken_left: usize,
 }
 
 /// Size in bytes of a piece of a ring's copy, after which the packets are written to the snapshot.
 /// A ring may be large, and the agent serves others between two pieces.
 const PIECE_SIZE: usize = 2 << 20;
-
-/// Maximum number of times that a writer may overtake a snapshot of its ring. The next time, the
-/// snapshot ends with the packets copied so far.
-const OVERTAKEN_MAX: u32 = 8;
 
 impl Rings {
     /// Maps rings of an earlier agent for reading. A program still has them mapped. `shape` is the
@@ -486,7 +482,10 @@ impl Rings {
         }
         // A writer may begin a sub-buffer while the ring is copied.
         let left = self.shape.ring_size() + self.shape.subbuffer_size;
-        RingCopy { reader, left, overtaken: 0 }
+        // Each time that writers overtake the reader, it skips at least one sub-buffer, and the
+        // copy ends with the ring's state at the beginning. A hostile program could go on.
+        let overtaken_left = self.shape.ring_size() / self.shape.subbuffer_size + 2;
+        RingCopy { reader, left, overtaken_left }
     }
 
     /// Appends copies of a ring's next packets, of about [`PIECE_SIZE`] bytes. Packets that writers
@@ -500,10 +499,8 @@ impl Rings {
             }
             match copy.reader.take(&self.cells, &self.shape, true, &mut packets.copied) {
                 TakeOutcome::Packet(packet) => packets.headers.push(packet.header),
-                // Otherwise a program that overwrites faster than the reader copies could keep the
-                // copying from ending.
-                TakeOutcome::Overwritten(_) if copy.overtaken < OVERTAKEN_MAX => {
-                    copy.overtaken += 1;
+                TakeOutcome::Overwritten(_) if copy.overtaken_left > 0 => {
+                    copy.overtaken_left -= 1;
                 }
                 TakeOutcome::Overwritten(_) | TakeOutcome::Empty | TakeOutcome::Invalid => {
                     return true;

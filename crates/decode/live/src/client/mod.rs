@@ -78,6 +78,8 @@ pub struct Client {
     /// Number of rounds of the consumer.
     rounds: u64,
     full: Option<Full>,
+    /// Number of requests for packets and indexes.
+    asked: u64,
     /// Size of undelivered packets from which nothing is requested.
     undelivered_max: u64,
     is_stopped: bool,
@@ -128,6 +130,8 @@ const FULL_PAUSE: Duration = Duration::from_millis(5);
 const FULL_MAX: Duration = Duration::from_secs(1);
 /// Number of rounds after which given out packets cannot be read.
 const ROUNDS_MAX: u64 = 3;
+/// Number of requests of which one is for a stream that does not count.
+const SILENT_SHARE: u64 = 4;
 /// Maximum number of streams that are read at the same time.
 const STREAMS_MAX: usize = 16_384;
 
@@ -154,6 +158,7 @@ impl Client {
             missing_packets: 0,
             rounds: 0,
             full: None,
+            asked: 0,
             undelivered_max: UNDELIVERED_MAX,
             is_stopped: false,
         }
@@ -424,17 +429,26 @@ impl Client {
         Ok(self.ask_stream(now).unwrap_or_else(|| self.wait(now, interval)))
     }
 
-    /// Returns a request for a packet or an index, if one is due.
-    fn ask_stream(&self, now: Duration) -> Option<Step> {
+    /// Returns a request for a packet or an index, if one is due. Streams that count are preferred,
+    /// the one with the earliest promise first: many silent streams must not keep the others from
+    /// being read.
+    fn ask_stream(&mut self, now: Duration) -> Option<Step> {
         let can_ask = |stream: &Stream| {
             let trace = self.traces.get(&stream.trace);
             stream.ask_at <= now
                 && (stream.incoming.is_none() || trace.is_some_and(|trace| trace.live().is_some()))
         };
         let due = self.streams.iter().filter(|(_, stream)| can_ask(stream));
-        let (&id, stream) = due.min_by_key(|(_, stream)| stream.promise)?;
+        let (counting, silent): (Vec<_>, Vec<_>) =
+            due.partition(|(_, stream)| self.counts(stream, now));
+        let earliest = counting.into_iter().min_by_key(|(_, stream)| stream.promise);
+        let longest = silent.into_iter().min_by_key(|(_, stream)| stream.ask_at);
+        let is_turn_of_silent = self.asked.is_multiple_of(SILENT_SHARE);
+        let chosen = if is_turn_of_silent { longest.or(earliest) } else { earliest.or(longest) };
+        let (&id, stream) = chosen?;
         if let Some(incoming) = &stream.incoming {
             let (offset, size) = incoming.next_part();
+            self.asked += 1;
             return Some(Step::Send(Request::Packet { stream: id, offset, size }));
         }
         let counting = self.streams.values().filter(|stream| self.counts(stream, now));
@@ -443,6 +457,7 @@ impl Client {
         if is_ahead && self.undelivered() >= AHEAD_MAX {
             return None;
         }
+        self.asked += 1;
         Some(Step::Send(Request::NextIndex { stream: id }))
     }
 
