@@ -7,6 +7,7 @@ use blkkin_lttng::Fault;
 use blkkin_lttng::relay::{
     AddStream, Command, Created, Index, MAJOR, MINOR, MINOR_MIN, Reply, code,
 };
+use std::collections::HashSet;
 use std::fmt;
 use std::io;
 use std::net::IpAddr;
@@ -20,6 +21,8 @@ pub struct Control {
     /// Minor version in force; `None` before the producer has sent its version.
     minor: Option<u32>,
     session: Option<Arc<Session>>,
+    /// Streams that were asked for since the last `BEGIN_DATA_PENDING`.
+    checked: HashSet<u64>,
 }
 
 /// Reason for closing a producer's connection.
@@ -68,7 +71,7 @@ impl From<io::Error> for Close {
 impl Control {
     /// Makes the state of a connection from the address `peer`.
     pub fn new(sessions: Arc<Sessions>, peer: IpAddr) -> Control {
-        Control { sessions, peer, minor: None, session: None }
+        Control { sessions, peer, minor: None, session: None, checked: HashSet::new() }
     }
 
     /// Carries out the commands that are complete in `input`, and appends the replies to `output`.
@@ -168,11 +171,22 @@ impl Control {
             Command::DataPending { stream, last } => {
                 let stream = session.stream(stream);
                 let stream = stream.ok_or(Close::Order("the stream is unknown"))?;
+                self.checked.insert(stream.id);
                 reply(Reply::Code(stream.is_pending(last).into()));
             }
-            Command::QuiescentControl { .. } | Command::BeginDataPending { .. } => reply(ok),
-            // All streams were asked for.
-            Command::EndDataPending { .. } => reply(Reply::Code(0)),
+            Command::QuiescentControl { .. } => reply(ok),
+            Command::BeginDataPending { .. } => {
+                self.checked.clear();
+                reply(ok);
+            }
+            Command::EndDataPending { .. } => {
+                // The producer does not ask for streams that it has closed.
+                let in_flight = session
+                    .streams()
+                    .iter()
+                    .any(|stream| !self.checked.contains(&stream.id) && stream.lacks_packets());
+                reply(Reply::Code(in_flight.into()));
+            }
             Command::CreateChunk(chunk) => {
                 let result = session.create_chunk(&chunk);
                 reply(Reply::Code(if result.is_ok() { code::OK } else { code::UNKNOWN }));

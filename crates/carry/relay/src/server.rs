@@ -5,6 +5,7 @@ use crate::data::DataReceiver;
 use crate::sessions::Sessions;
 use crate::viewing::Viewing;
 use parking_lot::{Condvar, Mutex};
+use rustix::net::sockopt;
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -67,6 +68,13 @@ const READ_SIZE: usize = 256 << 10;
 const INPUT_MAX: usize = 32 << 20;
 /// Time limit for sending a reply. A peer that does not read it is disconnected.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time for which a connection is silent before it is probed, and interval and number of probes
+/// without an answer after which it is closed.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+const KEEPALIVE_PROBES: u32 = 4;
+/// Time limit for the first command of a producer and the first request of a viewer.
+const FIRST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Pause after a failed `accept`, usually for lack of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Time limit for connections to end when the relay stops.
@@ -168,6 +176,14 @@ impl Shared {
     ) -> io::Result<()> {
         socket.set_nodelay(true)?;
         socket.set_write_timeout(Some(WRITE_TIMEOUT))?;
+        // A machine that loses its power closes no connection.
+        sockopt::set_socket_keepalive(&socket, true)?;
+        sockopt::set_tcp_keepidle(&socket, KEEPALIVE_IDLE)?;
+        sockopt::set_tcp_keepintvl(&socket, KEEPALIVE_INTERVAL)?;
+        sockopt::set_tcp_keepcnt(&socket, KEEPALIVE_PROBES)?;
+        if kind != Kind::Data {
+            socket.set_read_timeout(Some(FIRST_TIMEOUT))?;
+        }
         let number = self.sessions.new_id();
         let mut sockets = self.sockets.lock();
         if sockets.values().filter(|(own, _)| *own == kind).count() >= self.connections_max {
@@ -243,6 +259,7 @@ impl Connection {
         mut receive: impl FnMut(&[u8], &mut Vec<u8>) -> Result<usize, Close>,
     ) -> Result<(), Close> {
         let (mut input, mut output) = (Vec::new(), Vec::new());
+        let mut is_first = true;
         let mut buffer = vec![0; READ_SIZE];
         loop {
             let received = receive(&input, &mut output);
@@ -256,6 +273,9 @@ impl Connection {
                     size => input.extend_from_slice(buffer.get(..size).unwrap_or_default()),
                 },
                 used => {
+                    if std::mem::take(&mut is_first) {
+                        self.socket.set_read_timeout(None)?;
+                    }
                     input.drain(..used);
                     input.shrink_to(READ_SIZE);
                 }
@@ -268,6 +288,9 @@ impl Connection {
             match (&self.socket).read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(0),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, "it sends no command"));
+                }
                 read => return read,
             }
         }

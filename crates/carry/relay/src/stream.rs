@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A stream of a session.
@@ -68,9 +68,9 @@ struct State {
 #[derive(Debug)]
 struct Part {
     chunk: Arc<Chunk>,
-    data: File,
-    /// Index file; `None` for metadata and snapshots.
-    index: Option<File>,
+    /// Files that are being written; `None` once the part is complete, so that it takes no
+    /// descriptors.
+    files: Option<PartFiles>,
     /// Size of an entry of the index file in bytes.
     entry_size: u64,
     /// Number of the part's first packet among the packets of all parts.
@@ -79,6 +79,13 @@ struct Part {
     /// Offset of the part's first byte among the bytes of all parts.
     base: u64,
     size: u64,
+}
+
+#[derive(Debug)]
+struct PartFiles {
+    data: File,
+    /// Index file; `None` for metadata and snapshots.
+    index: Option<File>,
 }
 
 /// A complete packet in the last part.
@@ -126,6 +133,25 @@ const PARTS_MAX: usize = 8;
 const WAITING_MAX: usize = 1 << 16;
 
 impl State {
+    /// Returns whether the producer has closed the stream, and all its packets are there.
+    fn is_complete(&self) -> bool {
+        match self.closed {
+            Some(None) => true,
+            Some(Some(last)) => self.last.is_some_and(|own| own >= last),
+            None => false,
+        }
+    }
+
+    /// Closes the files of a complete stream.
+    fn release_files(&mut self) {
+        if self.is_complete()
+            && !self.is_writing
+            && let Some(part) = self.parts.back_mut()
+        {
+            part.files = None;
+        }
+    }
+
     /// Removes the parts in deleted chunks, and the oldest parts if there are too many.
     fn forget_parts(&mut self) {
         while let [first, _, ..] = self.parts.make_contiguous()
@@ -143,8 +169,8 @@ impl Part {
         let has_index = !stream.is_metadata && !stream.is_snapshot;
         let (data, index) = chunk.open_in(&stream.path, |directory| {
             let data = create(directory.join(&stream.name))?;
-            let index = directory.join("index").join(format!("{}.idx", stream.name));
-            Ok((data, has_index.then(|| create(index)).transpose()?))
+            let index = has_index.then(|| create(stream.index_in(directory))).transpose()?;
+            Ok((data, index))
         })?;
         let entry_size = stream.entry_size();
         if let Some(index) = &index {
@@ -152,12 +178,14 @@ impl Part {
             let header = [INDEX_MAGIC, 1, minor, entry_size as u32];
             stream.disk.write(index, &header.map(u32::to_be_bytes).concat(), 0)?;
         }
-        Ok(Part { chunk, data, index, entry_size, first, published: 0, base, size: 0 })
+        let files = Some(PartFiles { data, index });
+        Ok(Part { chunk, files, entry_size, first, published: 0, base, size: 0 })
     }
 
     /// Appends an entry to the index file.
     fn publish(&mut self, stream: &Stream, packet: Packet, index: &Index) -> io::Result<()> {
-        let file = self.index.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        let index_file = self.files.as_ref().and_then(|files| files.index.as_ref());
+        let file = index_file.ok_or(io::ErrorKind::NotFound)?;
         let entry = [
             packet.offset,
             index.packet_bits,
@@ -178,11 +206,19 @@ impl Part {
     }
 
     /// Reads the entry of a published packet.
-    fn entry(&self, number: u64) -> io::Result<PacketIndex> {
+    fn entry(&self, stream: &Stream, number: u64) -> io::Result<PacketIndex> {
         let offset = INDEX_HEADER_SIZE + (number - self.first) * self.entry_size;
         let mut entry = [0; 56];
-        let file = self.index.as_ref().ok_or(io::ErrorKind::NotFound)?;
-        file.read_exact_at(&mut entry, offset)?;
+        match &self.files {
+            Some(files) => {
+                let file = files.index.as_ref().ok_or(io::ErrorKind::NotFound)?;
+                file.read_exact_at(&mut entry, offset)?;
+            }
+            None => {
+                let open = |directory: &Path| File::open(stream.index_in(directory));
+                self.chunk.open_in(&stream.path, open)?.read_exact_at(&mut entry, offset)?;
+            }
+        }
         let mut fields = entry.chunks_exact(8).map(|field| {
             let field = field.try_into().unwrap_or_default();
             u64::from_be_bytes(field)
@@ -201,6 +237,17 @@ impl Part {
 
     fn end(&self) -> u64 {
         self.first + self.published
+    }
+
+    /// Returns the data file for reading or writing.
+    fn data(&self, stream: &Stream) -> io::Result<File> {
+        match &self.files {
+            Some(files) => files.data.try_clone(),
+            None => {
+                let open = |directory: &Path| File::open(directory.join(&stream.name));
+                self.chunk.open_in(&stream.path, open)
+            }
+        }
     }
 }
 
@@ -242,9 +289,14 @@ impl Stream {
         let mut state = self.state.lock();
         let part = state.parts.back().filter(|_| !state.is_writing);
         let part = part.ok_or(io::ErrorKind::ResourceBusy)?;
-        let begun = (part.data.try_clone()?, part.size);
+        let begun = (part.data(self)?, part.size);
         state.is_writing = true;
         Ok(begun)
+    }
+
+    /// Returns the path of the index file in the directory of the stream's trace.
+    fn index_in(&self, directory: &Path) -> PathBuf {
+        directory.join("index").join(format!("{}.idx", self.name))
     }
 
     /// Returns the size of an entry of the index files in bytes.
@@ -267,6 +319,7 @@ impl Stream {
         part.size += size;
         if self.is_snapshot {
             state.last = Some(header.net_sequence);
+            state.release_files();
             return Ok(());
         }
         if state.packets.len() >= WAITING_MAX {
@@ -327,6 +380,7 @@ impl Stream {
         while is_complete && state.rotations.front().is_some_and(|rotation| next >= rotation.at) {
             self.rotate_now(state)?;
         }
+        state.release_files();
         Ok(())
     }
 
@@ -348,16 +402,18 @@ impl Stream {
         let Some(old) = state.parts.back_mut() else { return Ok(()) };
         let from = state.packets.front().map_or(old.size, |packet| packet.offset);
         let mut new = Part::create(self, chunk, old.end(), old.base + from)?;
+        let (data, new_data) = (old.data(self)?, new.data(self)?);
         let mut buffer = vec![0; 256 << 10];
         while from + new.size < old.size {
             let size = (old.size - from - new.size).min(buffer.len() as u64) as usize;
             let part = buffer.get_mut(..size).unwrap_or_default();
-            old.data.read_exact_at(part, from + new.size)?;
-            self.disk.write(&new.data, part, new.size)?;
+            data.read_exact_at(part, from + new.size)?;
+            self.disk.write(&new_data, part, new.size)?;
             new.size += size as u64;
         }
-        old.data.set_len(from)?;
+        data.set_len(from)?;
         old.size = from;
+        old.files = None;
         for packet in &mut state.packets {
             packet.offset -= from;
         }
@@ -375,7 +431,7 @@ impl Stream {
     pub(crate) fn append_metadata(&self, bytes: &[u8]) -> io::Result<()> {
         let mut state = self.state.lock();
         let Some(part) = state.parts.back_mut() else { return Ok(()) };
-        self.disk.write(&part.data, bytes, part.size)?;
+        self.disk.write(&part.data(self)?, bytes, part.size)?;
         part.size += bytes.len() as u64;
         match state.metadata.append(bytes) {
             true => Ok(()),
@@ -389,7 +445,7 @@ impl Stream {
         state.metadata.restart();
         let Some(part) = state.parts.back_mut() else { return Ok(()) };
         part.size = 0;
-        part.data.set_len(0)
+        part.data(self)?.set_len(0)
     }
 
     /// Calls `read` with the stream's metadata.
@@ -399,7 +455,15 @@ impl Stream {
 
     /// Notes that the producer sends no packet after `last`.
     pub(crate) fn close(&self, last: Option<u64>) {
-        self.state.lock().closed = Some(last);
+        let mut state = self.state.lock();
+        state.closed = Some(last);
+        state.release_files();
+    }
+
+    /// Returns whether the stream is closed, and packets are missing that its producer has sent.
+    pub(crate) fn lacks_packets(&self) -> bool {
+        let state = self.state.lock();
+        state.closed.is_some() && !state.is_complete()
     }
 
     /// Returns whether packet `last` or an earlier one has not arrived yet, or has no index.
@@ -425,14 +489,11 @@ impl Stream {
         if let Some(part) = part {
             // Packets before the first part were removed.
             let number = number.max(part.first);
-            return Ok(NextPacket::Packet { index: part.entry(number)?, next: number + 1 });
+            let index = part.entry(self, number)?;
+            return Ok(NextPacket::Packet { index, next: number + 1 });
         }
         let is_waiting = !state.packets.is_empty() || !state.indexes.is_empty() || state.is_writing;
-        let is_complete = match state.closed {
-            Some(None) => true,
-            Some(Some(last)) => state.last.is_some_and(|own| own >= last),
-            None => false,
-        };
+        let is_complete = state.is_complete();
         Ok(match state.beacon {
             _ if is_complete || is_over => NextPacket::End,
             Some(beacon) if !is_waiting => NextPacket::Inactive(beacon),
@@ -449,7 +510,7 @@ impl Stream {
             let Some(part) = state.parts.iter().find(holds) else { return Ok(Vec::new()) };
             let within = offset - part.base;
             let size = (part.size - within).min(size as u64) as usize;
-            (part.data.try_clone()?, within, size)
+            (part.data(self)?, within, size)
         };
         let mut bytes = vec![0; size];
         file.read_exact_at(&mut bytes, within)?;

@@ -597,6 +597,39 @@ fn viewers_wait_for_the_data_connection() {
     assert_eq!(viewing.next(stream).1, IndexStatus::End);
 }
 
+/// A closed stream takes no descriptors, and can still be read and moved.
+#[test]
+fn closed_streams_close_their_files() {
+    let open_files = || {
+        let links = fs::read_dir("/proc/self/fd").unwrap().flatten();
+        links.filter_map(|link| fs::read_link(link.path()).ok()).collect::<Vec<PathBuf>>()
+    };
+    let fixture = Fixture::new();
+    let mut producer = fixture.producer();
+    let (stream, last) = (producer.stream, Some(1));
+    let is_own = |path: &&PathBuf| path.starts_with(&fixture.scratch.0);
+    producer.send_packet();
+    let close = Command::CloseStream { stream, last };
+    assert_eq!(ok(&mut producer.control, &close), code::OK);
+    let session = producer.session;
+    let end = |producer: &mut Producer| {
+        assert_eq!(ok(&mut producer.control, &Command::BeginDataPending { session }), code::OK);
+        ok(&mut producer.control, &Command::EndDataPending { session })
+    };
+    assert_eq!(end(&mut producer), 1, "a packet is in flight");
+    producer.send_packet();
+    assert_eq!(end(&mut producer), 0);
+    let names: Vec<PathBuf> = open_files().iter().filter(is_own).cloned().collect();
+    assert_eq!(names.len(), 1, "metadata alone: {names:?}");
+    let mut viewing = fixture.viewing();
+    viewing.attach_to(session, Seek::Beginning);
+    assert_eq!(viewing.packet_of(stream), packet_bytes(0));
+    let close = Command::CloseChunk { id: 0, closed_s: 1, action: Some(ChunkAction::Complete) };
+    assert_eq!(ok(&mut producer.control, &close), code::OK);
+    assert_eq!(viewing.packet_of(stream), packet_bytes(1));
+    assert_eq!(viewing.next(stream).1, IndexStatus::End);
+}
+
 /// Viewers read only streams of sessions to which they are attached.
 #[test]
 fn viewers_cannot_read_other_sessions() {
