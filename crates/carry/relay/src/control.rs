@@ -23,6 +23,8 @@ pub struct Control {
     session: Option<Arc<Session>>,
     /// Streams that were asked for since the last `BEGIN_DATA_PENDING`.
     checked: HashSet<u64>,
+    /// Metadata streams whose last bytes are not in their files, because the disk is full.
+    unwritten: Vec<Arc<Stream>>,
 }
 
 /// Reason for closing a producer's connection.
@@ -71,13 +73,25 @@ impl From<io::Error> for Close {
 impl Control {
     /// Makes the state of a connection from the address `peer`.
     pub fn new(sessions: Arc<Sessions>, peer: IpAddr) -> Control {
-        Control { sessions, peer, minor: None, session: None, checked: HashSet::new() }
+        Control {
+            sessions,
+            peer,
+            minor: None,
+            session: None,
+            checked: HashSet::new(),
+            unwritten: Vec::new(),
+        }
     }
 
     /// Carries out the commands that are complete in `input`, and appends the replies to `output`.
     /// Returns the size of these commands in bytes. On an error, `output` still holds the replies
     /// to send before closing the connection.
     pub fn receive(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<usize, Close> {
+        for stream in std::mem::take(&mut self.unwritten) {
+            if !stream.write_metadata()? {
+                self.unwritten.push(stream);
+            }
+        }
         let mut used = 0;
         loop {
             let rest = input.get(used..).unwrap_or_default();
@@ -150,7 +164,9 @@ impl Control {
             Command::SendMetadata { stream, padding, mut bytes } => {
                 let stream = metadata_stream(session, stream)?;
                 bytes.resize(bytes.len() + padding as usize, 0);
-                stream.append_metadata(&bytes)?;
+                if !stream.append_metadata(&bytes)? {
+                    self.unwritten.push(stream);
+                }
             }
             Command::ResetMetadata { stream, .. } => {
                 metadata_stream(session, stream)?.reset_metadata()?;

@@ -1,5 +1,6 @@
-//! Writes to files that wait while the disk is full. Meanwhile the connection is not read, so its
-//! producer holds the packets back, and counts those that it must discard.
+//! Writes to files while the disk may be full. A write of a packet waits for room: meanwhile its
+//! connection is not read, so its producer holds packets back, and counts those that it must
+//! discard. Writes of indexes and metadata are tried again later, so that commands are answered.
 
 use std::fs::File;
 use std::io;
@@ -38,7 +39,25 @@ impl Disk {
     }
 
     /// Writes all bytes at an offset. Waits while the disk or the quota is full.
-    pub(crate) fn write(&self, file: &File, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+    pub(crate) fn write(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+        loop {
+            match self.try_write(file, bytes, offset) {
+                Err(error) if is_full(&error) && !self.is_stopping.load(Ordering::Relaxed) => {
+                    std::thread::sleep(FULL_PAUSE);
+                }
+                written => return written,
+            }
+        }
+    }
+
+    /// Writes all bytes at an offset. Fails while the disk or the quota is full; part of the bytes
+    /// may then be written. See [`is_full`].
+    pub(crate) fn try_write(
+        &self,
+        file: &File,
+        mut bytes: &[u8],
+        mut offset: u64,
+    ) -> io::Result<()> {
         while !bytes.is_empty() {
             match file.write_at(bytes, offset) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
@@ -50,23 +69,21 @@ impl Disk {
                     offset += written as u64;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if self.waits_after(&error) => {
-                    if !self.is_full.swap(true, Ordering::Relaxed) {
+                Err(error) => {
+                    if is_full(&error) && !self.is_full.swap(true, Ordering::Relaxed) {
                         self.log(&format!("{error}; producers wait until there is room"));
                     }
-                    std::thread::sleep(FULL_PAUSE);
+                    return Err(error);
                 }
-                Err(error) => return Err(error),
             }
         }
         Ok(())
     }
+}
 
-    fn waits_after(&self, error: &io::Error) -> bool {
-        let is_full =
-            matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
-        is_full && !self.is_stopping.load(Ordering::Relaxed)
-    }
+/// Returns whether a write failed because the disk or the quota is full.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 impl std::fmt::Debug for Disk {

@@ -11,8 +11,9 @@
 //! ```
 
 use crate::chunk::Chunk;
-use crate::files::Disk;
+use crate::files::{Disk, is_full};
 use crate::metadata::Metadata;
+use blkkin_ctf::metadata::METADATA_SIZE_MAX;
 use blkkin_lttng::relay::{DataHeader, Index};
 use blkkin_lttng::viewer::PacketIndex;
 use parking_lot::Mutex;
@@ -62,6 +63,8 @@ struct State {
     /// last packet, if it has any.
     closed: Option<Option<u64>>,
     metadata: Metadata,
+    /// Metadata that is not in the file yet, because the disk is full.
+    unwritten: Vec<u8>,
 }
 
 /// Part of a stream in one chunk.
@@ -200,7 +203,7 @@ impl Part {
         let entry = entry.map(u64::to_be_bytes).concat();
         let entry = entry.get(..self.entry_size as usize).unwrap_or_default();
         let offset = INDEX_HEADER_SIZE + self.published * self.entry_size;
-        stream.disk.write(file, entry, offset)?;
+        stream.disk.try_write(file, entry, offset)?;
         self.published += 1;
         Ok(())
     }
@@ -369,7 +372,11 @@ impl Stream {
                 continue;
             }
             let Some(part) = state.parts.back_mut() else { break };
-            part.publish(self, packet, &index)?;
+            match part.publish(self, packet, &index) {
+                // The packet is published when the next one or its index arrives.
+                Err(error) if is_full(&error) => return Ok(()),
+                published => published?,
+            }
             state.packets.pop_front();
             state.indexes.remove(&packet.net_sequence);
             state.last = Some(packet.net_sequence);
@@ -389,6 +396,9 @@ impl Stream {
         let mut state = self.state.lock();
         state.rotations.push_back(StreamRotation { chunk, at });
         if self.is_metadata || self.is_snapshot {
+            if !self.write_rest(&mut state)? {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
             self.rotate_now(&mut state)?;
             state.metadata.restart();
             return Ok(());
@@ -427,22 +437,40 @@ impl Stream {
         self.state.lock().forget_parts();
     }
 
-    /// Appends metadata with its padding to the file.
-    pub(crate) fn append_metadata(&self, bytes: &[u8]) -> io::Result<()> {
+    /// Appends metadata with its padding. Returns false if it is not in the file yet, because the
+    /// disk is full; see [`Stream::write_metadata`].
+    pub(crate) fn append_metadata(&self, bytes: &[u8]) -> io::Result<bool> {
         let mut state = self.state.lock();
-        let Some(part) = state.parts.back_mut() else { return Ok(()) };
-        self.disk.write(&part.data(self)?, bytes, part.size)?;
-        part.size += bytes.len() as u64;
-        match state.metadata.append(bytes) {
-            true => Ok(()),
-            false => Err(io::Error::other("the metadata is too large")),
+        if !state.metadata.append(bytes) || state.unwritten.len() > METADATA_SIZE_MAX {
+            return Err(io::Error::other("the metadata is too large"));
         }
+        state.unwritten.extend_from_slice(bytes);
+        self.write_rest(&mut state)
+    }
+
+    /// Writes metadata that could not be written before. Returns false while the disk is full.
+    pub(crate) fn write_metadata(&self) -> io::Result<bool> {
+        self.write_rest(&mut self.state.lock())
+    }
+
+    fn write_rest(&self, state: &mut State) -> io::Result<bool> {
+        let State { parts, unwritten, .. } = state;
+        let part = parts.back_mut().filter(|_| !unwritten.is_empty());
+        let Some(part) = part else { return Ok(true) };
+        match self.disk.try_write(&part.data(self)?, unwritten, part.size) {
+            Err(error) if is_full(&error) => return Ok(false),
+            written => written?,
+        }
+        part.size += unwritten.len() as u64;
+        unwritten.clear();
+        Ok(true)
     }
 
     /// Drops the metadata in the file; all of it arrives again.
     pub(crate) fn reset_metadata(&self) -> io::Result<()> {
         let mut state = self.state.lock();
         state.metadata.restart();
+        state.unwritten.clear();
         let Some(part) = state.parts.back_mut() else { return Ok(()) };
         part.size = 0;
         part.data(self)?.set_len(0)

@@ -13,7 +13,7 @@ use blkkin_lttng::viewer::{
     self, AttachStatus, IndexStatus, MetadataStatus, NewStreamsStatus, PacketStatus, Request, Seek,
     flags,
 };
-use blkkin_sys::testing::Scratch;
+use blkkin_sys::testing::{Mounted, Scratch, skip};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
@@ -595,6 +595,46 @@ fn viewers_wait_for_the_data_connection() {
     assert_eq!(viewing.next(stream).1, IndexStatus::Retry);
     drop(data);
     assert_eq!(viewing.next(stream).1, IndexStatus::End);
+}
+
+/// While the disk is full, commands are answered, and what they bring is written later.
+#[test]
+fn commands_are_answered_while_the_disk_is_full() {
+    let test = "commands_are_answered_while_the_disk_is_full";
+    let mounted = match Mounted::in_memory(1024) {
+        Ok(mounted) => mounted,
+        Err(why) => return skip(test, &why),
+    };
+    let sessions = Arc::new(Sessions::new(mounted.path().to_owned(), |_| {}));
+    let fixture = Fixture { sessions, scratch: Scratch::new("relay") };
+    let mut producer = fixture.producer();
+    producer.send_metadata(TEXT, 0);
+    // The next entry of the index file needs another page.
+    let entries = (4096 - 16) / 72;
+    for _ in 0..entries {
+        producer.send_packet();
+    }
+    let (bytes, index) = producer.packet();
+    producer.data.receive(&bytes).unwrap();
+    let filler = mounted.path().join("filler");
+    let filled = fs::write(&filler, vec![0; 2 << 20]).unwrap_err();
+    assert_eq!(filled.kind(), std::io::ErrorKind::StorageFull);
+    assert_eq!(ok(&mut producer.control, &index), code::OK);
+    let more = vec![b'\n'; 8192];
+    producer.send_metadata(&more, 0);
+    let trace = mounted.path().join("node/web/ust");
+    let mut viewing = fixture.viewing();
+    viewing.attach_to(producer.session, Seek::Beginning);
+    for number in 0..entries {
+        assert_eq!(viewing.packet_of(producer.stream), packet_bytes(number as u8));
+    }
+    assert_eq!(viewing.next(producer.stream).1, IndexStatus::Retry);
+    fs::remove_file(&filler).unwrap();
+    producer.send_packet();
+    for number in entries..entries + 2 {
+        assert_eq!(viewing.packet_of(producer.stream), packet_bytes(number as u8));
+    }
+    assert_eq!(read(&trace.join("metadata")), [TEXT, &more].concat());
 }
 
 /// A closed stream takes no descriptors, and can still be read and moved.
