@@ -4,6 +4,7 @@ use crate::connection::Connection;
 use crate::spool::{SpoolStream, SpoolTrace, find_traces};
 use crate::target::Target;
 use blkkin_ctf::metadata::pack;
+use blkkin_lttng::Declarations;
 use blkkin_lttng::relay::{
     AddStream, Command, CreateChunk, CreateSession, Created, DataHeader, Index, Reply, code,
 };
@@ -57,7 +58,7 @@ struct SentTrace {
     trace: SpoolTrace,
     /// Handle of the metadata stream.
     metadata: u64,
-    /// Text of the metadata that was sent.
+    /// Text of the metadata that was sent: whole declarations.
     text: String,
     streams: Vec<SentStream>,
 }
@@ -109,8 +110,6 @@ const LIVE_TIMER_US: u32 = 1000;
 const PENDING_PAUSE: Duration = Duration::from_millis(20);
 /// Time limit for all packets to arrive at the end.
 const PENDING_TIMEOUT: Duration = Duration::from_secs(60);
-/// Text that begins each part of the metadata.
-const SIGNATURE: &str = "/* CTF 1.8 */\n";
 
 fn now_s() -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
@@ -225,21 +224,21 @@ impl Forwarder {
     fn send_metadata(&mut self, number: usize) -> io::Result<bool> {
         let Some(sent) = self.traces.get_mut(number) else { return Ok(false) };
         let Some(text) = sent.trace.metadata()? else { return Ok(false) };
-        let Some(added) = text.strip_prefix(&*sent.text) else {
+        let mut declarations = Declarations::default();
+        declarations.append(text.as_bytes());
+        let whole = text.get(..declarations.whole_size()).unwrap_or_default();
+        let Some(added) = whole.strip_prefix(&*sent.text) else {
             let directory = sent.trace.directory.display();
             return Err(io::Error::other(format!("the metadata of {directory} was replaced")));
         };
         if added.is_empty() {
-            return Ok(true);
+            return Ok(declarations.is_whole());
         }
-        // Each part must be recognized as TSDL.
-        let part =
-            if sent.text.is_empty() { added.to_owned() } else { SIGNATURE.to_owned() + added };
-        let bytes = pack(&part, sent.trace.uuid, sent.trace.byte_order);
+        let bytes = pack(added, sent.trace.uuid, sent.trace.byte_order);
         let command = Command::SendMetadata { stream: sent.metadata, padding: 0, bytes };
-        sent.text = text;
+        sent.text.push_str(added);
         self.connection.queue(&command)?;
-        Ok(true)
+        Ok(declarations.is_whole())
     }
 
     fn send_trace(&mut self, number: usize) -> io::Result<()> {

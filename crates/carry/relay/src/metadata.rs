@@ -4,6 +4,7 @@
 //! the text is put together here, and viewers get it up to the end of the last whole declaration.
 
 use blkkin_ctf::metadata::{METADATA_SIZE_MAX, unpack};
+use blkkin_lttng::Declarations;
 
 /// Text that begins each part of the metadata for a viewer: `babeltrace2` recognizes TSDL by it.
 const SIGNATURE: &[u8] = b"/* CTF 1.8 */\n";
@@ -26,37 +27,10 @@ pub(crate) struct Metadata {
     pub(crate) generation: u64,
 }
 
-/// Text of declarations, with the position of a scanner for their ends.
-#[derive(Debug, Default)]
-struct Declarations {
-    text: Vec<u8>,
-    /// Length of the whole declarations at the text's start, in bytes.
-    whole: usize,
-    scanned: usize,
-    depth: u32,
-    state: LexicalState,
-}
-
-/// State of a scanner.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum LexicalState {
-    #[default]
-    Code,
-    /// After a `/` that may begin a comment.
-    Slash,
-    Comment,
-    /// In a comment, after a `*` that may end it.
-    CommentStar,
-    LineComment,
-    Quotes(u8),
-    /// After a backslash in quotes.
-    Escape(u8),
-}
-
 impl Metadata {
     /// Appends metadata in any form that a file may have. Returns false if it is too large.
     pub(crate) fn append(&mut self, bytes: &[u8]) -> bool {
-        let present = self.resent.as_ref().unwrap_or(&self.text).text.len();
+        let present = self.resent.as_ref().unwrap_or(&self.text).text().len();
         if present + self.pending.len() + bytes.len() > METADATA_SIZE_MAX {
             return false;
         }
@@ -71,9 +45,9 @@ impl Metadata {
             return true;
         };
         resent.append(more.as_bytes());
-        let shorter = resent.text.len().min(self.text.text.len());
-        let is_same = resent.text.get(..shorter) == self.text.text.get(..shorter);
-        if !is_same || resent.text.len() >= self.text.text.len() {
+        let shorter = resent.text().len().min(self.text.text().len());
+        let is_same = resent.text().get(..shorter) == self.text.text().get(..shorter);
+        if !is_same || resent.text().len() >= self.text.text().len() {
             self.generation += u64::from(!is_same);
             self.text = self.resent.take().unwrap_or_default();
         }
@@ -83,20 +57,20 @@ impl Metadata {
     /// Begins to expect all metadata again.
     pub(crate) fn restart(&mut self) {
         self.pending.clear();
-        if !self.text.text.is_empty() {
+        if !self.text.text().is_empty() {
             self.resent = Some(Declarations::default());
         }
     }
 
     /// Returns the length of the whole declarations, in bytes.
     pub(crate) fn whole(&self) -> usize {
-        self.text.whole
+        self.text.whole_size()
     }
 
     /// Returns the whole declarations from byte `from` on, with a signature; `None` if there are no
     /// more.
     pub(crate) fn after(&self, from: usize) -> Option<Vec<u8>> {
-        let more = self.text.text.get(from..self.text.whole)?;
+        let more = self.text.text().get(from..self.text.whole_size())?;
         (!more.is_empty()).then(|| [SIGNATURE, more].concat())
     }
 }
@@ -120,42 +94,6 @@ fn whole_packets(bytes: &[u8]) -> usize {
             Some(next) if next <= bytes.len() && next > end => end = next,
             _ => return end,
         }
-    }
-}
-
-impl Declarations {
-    fn append(&mut self, bytes: &[u8]) {
-        self.text.extend_from_slice(bytes);
-        for (offset, byte) in self.text.iter().enumerate().skip(self.scanned) {
-            self.state = match (self.state, byte) {
-                (LexicalState::Code | LexicalState::Slash, b'"' | b'\'') => {
-                    LexicalState::Quotes(*byte)
-                }
-                (LexicalState::Slash, b'*') => LexicalState::Comment,
-                (LexicalState::Slash, b'/') => LexicalState::LineComment,
-                (LexicalState::Code, b'/') => LexicalState::Slash,
-                (LexicalState::Code | LexicalState::Slash, _) => {
-                    match byte {
-                        b'{' => self.depth = self.depth.saturating_add(1),
-                        b'}' => self.depth = self.depth.saturating_sub(1),
-                        b';' if self.depth == 0 => self.whole = offset + 1,
-                        _ => {}
-                    }
-                    LexicalState::Code
-                }
-                (LexicalState::Comment, b'*') => LexicalState::CommentStar,
-                (LexicalState::CommentStar, b'*') => LexicalState::CommentStar,
-                (LexicalState::CommentStar, b'/') => LexicalState::Code,
-                (LexicalState::CommentStar, _) => LexicalState::Comment,
-                (LexicalState::LineComment, b'\n') => LexicalState::Code,
-                (LexicalState::Quotes(_), b'\n') => LexicalState::Code,
-                (LexicalState::Quotes(quote), byte) if *byte == quote => LexicalState::Code,
-                (LexicalState::Quotes(quote), b'\\') => LexicalState::Escape(quote),
-                (LexicalState::Escape(quote), _) => LexicalState::Quotes(quote),
-                (state, _) => state,
-            };
-        }
-        self.scanned = self.text.len();
     }
 }
 
