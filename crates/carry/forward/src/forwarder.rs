@@ -79,17 +79,23 @@ impl SentStream {
         totals: &mut Totals,
         buffer: &mut Vec<u8>,
     ) -> io::Result<()> {
-        let Some(packet) = self.stream.next()? else { return Ok(()) };
-        self.stream.read(&packet, buffer)?;
+        let Some(entry) = self.stream.next()? else { return Ok(()) };
+        self.stream.read(&entry, buffer)?;
         let (stream, net_sequence) = (self.handle, self.packets);
-        let padding = packet.index.packet_bits / 8 - buffer.len() as u64;
+        let padding = entry.packet.packet_bits / 8 - buffer.len() as u64;
         let (data_size, padding_size) = (buffer.len() as u32, padding as u32);
         let header = DataHeader { stream, net_sequence, data_size, padding_size };
         self.packets += 1;
         totals.packets += 1;
         totals.bytes += buffer.len() as u64;
         connection.send_packet(header, buffer)?;
-        connection.queue(&Command::SendIndex(Index { stream, net_sequence, ..packet.index }))
+        connection.queue(&Command::SendIndex(Index {
+            stream,
+            net_sequence,
+            packet: entry.packet,
+            instance: entry.instance,
+            packet_sequence: entry.packet_sequence.or(Some(net_sequence)),
+        }))
     }
 }
 

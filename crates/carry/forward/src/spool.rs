@@ -4,13 +4,12 @@
 //! DIRECTORY/ust/pid/NAME/metadata         text, plain or in packets; grows, or is replaced by a
 //!                                         longer text
 //! DIRECTORY/ust/pid/NAME/STREAM           packets
-//! DIRECTORY/ust/pid/NAME/index/STREAM.idx header of 16 bytes, then an entry for each packet
+//! DIRECTORY/ust/pid/NAME/index/STREAM.idx an entry for each packet
 //! ```
 
 use blkkin_ctf::metadata::{self, METADATA_SIZE_MAX, unpack};
 use blkkin_ctf::schema::{ByteOrder, Uuid};
-use blkkin_lttng::is_component;
-use blkkin_lttng::relay::Index;
+use blkkin_lttng::{INDEX_HEADER_SIZE, IndexEntry, IndexLayout, index_path, is_component};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
@@ -32,24 +31,12 @@ pub(crate) struct SpoolStream {
     pub(crate) name: String,
     data: File,
     index: File,
-    entry_size: usize,
+    layout: IndexLayout,
     /// Number of entries that were read.
     read: u64,
 }
 
-/// A packet by its index entry.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SpoolPacket {
-    pub(crate) offset: u64,
-    /// Index without the handle and the sequence number at the relay.
-    pub(crate) index: Index,
-}
-
 const METADATA: &str = "metadata";
-const INDEX_MAGIC: [u8; 4] = 0xc1f1_dcc1_u32.to_be_bytes();
-const INDEX_HEADER_SIZE: u64 = 16;
-/// Size of an entry of version 1.0, and of one with instance id and sequence number.
-const ENTRY_SIZES: [usize; 2] = [56, 72];
 /// Maximum depth of directories.
 const DEPTH_MAX: usize = 16;
 /// Maximum size of a packet in bytes.
@@ -122,8 +109,7 @@ impl SpoolTrace {
             let Some(name) = name.filter(|name| is_component(name) && !known(name)) else {
                 continue;
             };
-            let index = self.directory.join("index").join(format!("{name}.idx"));
-            if let Some(stream) = SpoolStream::open(name, &self.directory.join(name), &index)? {
+            if let Some(stream) = SpoolStream::open(name, &self.directory)? {
                 streams.push(stream);
             }
         }
@@ -141,76 +127,51 @@ fn read_metadata(directory: &Path) -> io::Result<Option<String>> {
 }
 
 impl SpoolStream {
-    fn open(name: &str, data: &Path, index: &Path) -> io::Result<Option<SpoolStream>> {
-        let (data, index_file) = match (File::open(data), File::open(index)) {
+    fn open(name: &str, trace: &Path) -> io::Result<Option<SpoolStream>> {
+        let path = index_path(trace, name);
+        let (data, index) = match (File::open(trace.join(name)), File::open(&path)) {
             (Ok(data), Ok(index)) => (data, index),
             _ => return Ok(None),
         };
-        let mut header = [0; INDEX_HEADER_SIZE as usize];
-        if index_file.read_exact_at(&mut header, 0).is_err() {
+        let mut header = [0; INDEX_HEADER_SIZE];
+        if index.read_exact_at(&mut header, 0).is_err() {
             // The header is not written yet.
             return Ok(None);
         }
-        let wrong = || invalid(format!("{} is no index of a stream", index.display()));
-        let [magic @ .., _, _, _, _, _, _, _, _, a, b, c, d] = header;
-        let entry_size = u32::from_be_bytes([a, b, c, d]) as usize;
-        if magic != INDEX_MAGIC || !ENTRY_SIZES.contains(&entry_size) {
-            return Err(wrong());
-        }
-        let name = name.to_owned();
-        Ok(Some(SpoolStream { name, data, index: index_file, entry_size, read: 0 }))
+        let layout = IndexLayout::decode(&header)
+            .map_err(|fault| invalid(format!("{}: {fault}", path.display())))?;
+        Ok(Some(SpoolStream { name: name.to_owned(), data, index, layout, read: 0 }))
     }
 
     /// Returns the number of packets whose entries are written and not read yet.
     pub(crate) fn waiting(&self) -> io::Result<u64> {
-        let entries = self.index.metadata()?.len().saturating_sub(INDEX_HEADER_SIZE);
-        Ok((entries / self.entry_size as u64).saturating_sub(self.read))
+        let entries = self.layout.entries_in(self.index.metadata()?.len());
+        Ok(entries.saturating_sub(self.read))
     }
 
-    /// Returns the next packet; `None` if its entry is not written yet.
-    pub(crate) fn next(&mut self) -> io::Result<Option<SpoolPacket>> {
-        let mut entry = [0; 72];
-        let entry = entry.get_mut(..self.entry_size).unwrap_or_default();
-        let offset = INDEX_HEADER_SIZE + self.read * self.entry_size as u64;
-        match self.index.read_exact_at(entry, offset) {
+    /// Returns the entry of the next packet; `None` if it is not written yet.
+    pub(crate) fn next(&mut self) -> io::Result<Option<IndexEntry>> {
+        let mut bytes = vec![0; self.layout.entry_size()];
+        match self.index.read_exact_at(&mut bytes, self.layout.offset_of(self.read)) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
             read => read?,
         }
-        let mut fields = entry.chunks_exact(8).map(|field| {
-            let field = field.try_into().unwrap_or_default();
-            u64::from_be_bytes(field)
-        });
-        let mut field = || fields.next().unwrap_or_default();
-        let offset = field();
-        let mut index = Index {
-            packet_bits: field(),
-            content_bits: field(),
-            begin: field(),
-            end: field(),
-            discarded: field(),
-            class: field(),
-            instance: Some(field()),
-            packet_sequence: Some(field()),
-            ..Index::default()
-        };
-        if self.entry_size < 72 {
-            index.packet_sequence = Some(self.read);
+        let (name, number) = (&self.name, self.read);
+        let entry = IndexEntry::decode(self.layout, &bytes)
+            .map_err(|fault| invalid(format!("entry {number} of {name}.idx: {fault}")))?;
+        match entry.packet.packet_bits / 8 {
+            size if size <= PACKET_BYTES_MAX => Ok(Some(entry)),
+            size => {
+                Err(invalid(format!("entry {number} of {name}.idx has a packet of {size} bytes")))
+            }
         }
-        let is_whole = index.packet_bits.is_multiple_of(8) && index.packet_bits > 0;
-        let is_small = index.packet_bits / 8 <= PACKET_BYTES_MAX;
-        if !is_whole || !is_small || index.content_bits > index.packet_bits {
-            let (name, number) = (&self.name, self.read);
-            let size = index.packet_bits;
-            return Err(invalid(format!("entry {number} of {name}.idx has a size of {size} bits")));
-        }
-        Ok(Some(SpoolPacket { offset, index }))
     }
 
     /// Reads the bytes of a packet without its padding into `buffer`, and advances to the next
     /// packet.
-    pub(crate) fn read(&mut self, packet: &SpoolPacket, buffer: &mut Vec<u8>) -> io::Result<()> {
-        buffer.resize(packet.index.content_bits.div_ceil(8) as usize, 0);
-        self.data.read_exact_at(buffer, packet.offset)?;
+    pub(crate) fn read(&mut self, entry: &IndexEntry, buffer: &mut Vec<u8>) -> io::Result<()> {
+        buffer.resize(entry.packet.content_bits.div_ceil(8) as usize, 0);
+        self.data.read_exact_at(buffer, entry.offset)?;
         self.read += 1;
         Ok(())
     }

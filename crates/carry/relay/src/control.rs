@@ -3,10 +3,10 @@
 use crate::session::Session;
 use crate::sessions::Sessions;
 use crate::stream::Stream;
-use blkkin_lttng::Fault;
 use blkkin_lttng::relay::{
     AddStream, Command, Created, Index, MAJOR, MINOR, MINOR_MIN, Reply, code,
 };
+use blkkin_lttng::{Fault, IndexLayout};
 use std::collections::HashSet;
 use std::fmt;
 use std::io;
@@ -244,7 +244,7 @@ impl Control {
         if minor >= 11 && !session.has_chunk() {
             return Err(io::Error::other("the session has no chunk"));
         }
-        sessions.add_stream(session, added, minor >= 8)
+        sessions.add_stream(session, added, IndexLayout { has_instances: minor >= 8 })
     }
 }
 

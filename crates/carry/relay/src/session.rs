@@ -4,6 +4,7 @@ use crate::chunk::Chunk;
 use crate::files::Disk;
 use crate::output::{Output, now_s};
 use crate::stream::{Stream, StreamName};
+use blkkin_lttng::IndexLayout;
 use blkkin_lttng::relay::{AddStream, ChunkAction, CreateChunk, CreateSession, Rotation};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -132,7 +133,7 @@ impl Session {
         &self,
         id: u64,
         added: AddStream,
-        has_instances: bool,
+        layout: IndexLayout,
     ) -> io::Result<Arc<Stream>> {
         let mut state = self.state.lock();
         let AddStream { name, path, .. } = added;
@@ -147,7 +148,7 @@ impl Session {
         };
         let trace = state.streams.iter().find(|stream| stream.path == path);
         let trace = trace.map_or(id, |stream| stream.trace);
-        let name = StreamName { id, trace, path, name, has_instances };
+        let name = StreamName { id, trace, path, name, layout };
         let stream = Stream::create(name, chunk, self.is_snapshot, self.disk.clone())?;
         let stream = Arc::new(stream);
         state.streams.push(stream.clone());

@@ -4,6 +4,7 @@ use crate::files::{Disk, Log};
 use crate::output::Output;
 use crate::session::{Origin, Session, SessionSummary};
 use crate::stream::Stream;
+use blkkin_lttng::IndexLayout;
 use blkkin_lttng::relay::{AddStream, CreateSession};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
@@ -101,9 +102,9 @@ impl Sessions {
         &self,
         session: &Arc<Session>,
         added: AddStream,
-        has_instances: bool,
+        layout: IndexLayout,
     ) -> io::Result<Arc<Stream>> {
-        let stream = session.add_stream(self.new_id(), added, has_instances)?;
+        let stream = session.add_stream(self.new_id(), added, layout)?;
         let entry = (Arc::downgrade(session), stream.clone());
         self.state.lock().streams.insert(stream.id, entry);
         Ok(stream)

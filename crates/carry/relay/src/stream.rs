@@ -2,20 +2,14 @@
 //!
 //! Packets arrive on the data connection, their indexes on the control connection, in any order
 //! between the two. A packet is published when both have arrived, in the order of packets. Its
-//! entry in the index file is then written, from which viewers learn where it is:
-//!
-//! ```text
-//! 0  magic 0xC1F1DCC1, major 1, minor 0 or 1, size of an entry: u32 each, big-endian
-//! 16 entries: offset, packet size and content size in bits, begin, end, discarded events, class
-//!    id, and for minor 1 instance id and sequence number: u64 each, big-endian
-//! ```
+//! entry in the index file is then written, from which viewers learn where it is.
 
 use crate::chunk::Chunk;
 use crate::files::{Disk, is_full};
 use crate::metadata::Metadata;
 use blkkin_ctf::metadata::METADATA_SIZE_MAX;
 use blkkin_lttng::relay::{DataHeader, Index};
-use blkkin_lttng::viewer::PacketIndex;
+use blkkin_lttng::{IndexEntry, IndexLayout, PacketIndex, index_path};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{File, OpenOptions};
@@ -36,8 +30,7 @@ pub(crate) struct Stream {
     pub(crate) is_metadata: bool,
     /// Set for streams without indexes: their packets are written, but not published.
     pub(crate) is_snapshot: bool,
-    /// Set if indexes have the id of the stream and the number of the packet.
-    has_instances: bool,
+    layout: IndexLayout,
     disk: Disk,
     state: Mutex<State>,
 }
@@ -74,8 +67,6 @@ struct Part {
     /// Files that are being written; `None` once the part is complete, so that it takes no
     /// descriptors.
     files: Option<PartFiles>,
-    /// Size of an entry of the index file in bytes.
-    entry_size: u64,
     /// Number of the part's first packet among the packets of all parts.
     first: u64,
     published: u64,
@@ -118,6 +109,8 @@ pub(crate) struct Beacon {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NextPacket {
     Packet {
+        /// Offset of the packet among the bytes of all parts.
+        offset: u64,
         index: PacketIndex,
         /// Number of the packet after this one.
         next: u64,
@@ -127,8 +120,6 @@ pub(crate) enum NextPacket {
     End,
 }
 
-const INDEX_HEADER_SIZE: u64 = 16;
-const INDEX_MAGIC: u32 = 0xc1f1_dcc1;
 /// Maximum number of chunks whose packets a viewer can read, for each stream. A viewer that is
 /// further behind sees a gap in the sequence numbers of packets.
 const PARTS_MAX: usize = 8;
@@ -172,70 +163,52 @@ impl Part {
         let has_index = !stream.is_metadata && !stream.is_snapshot;
         let (data, index) = chunk.open_in(&stream.path, |directory| {
             let data = create(directory.join(&stream.name))?;
-            let index = has_index.then(|| create(stream.index_in(directory))).transpose()?;
+            let index =
+                has_index.then(|| create(index_path(directory, &stream.name))).transpose()?;
             Ok((data, index))
         })?;
-        let entry_size = stream.entry_size();
         if let Some(index) = &index {
-            let minor = u32::from(stream.has_instances);
-            let header = [INDEX_MAGIC, 1, minor, entry_size as u32];
-            stream.disk.write(index, &header.map(u32::to_be_bytes).concat(), 0)?;
+            stream.disk.write(index, &stream.layout.header(), 0)?;
         }
         let files = Some(PartFiles { data, index });
-        Ok(Part { chunk, files, entry_size, first, published: 0, base, size: 0 })
+        Ok(Part { chunk, files, first, published: 0, base, size: 0 })
     }
 
     /// Appends an entry to the index file.
     fn publish(&mut self, stream: &Stream, packet: Packet, index: &Index) -> io::Result<()> {
         let index_file = self.files.as_ref().and_then(|files| files.index.as_ref());
         let file = index_file.ok_or(io::ErrorKind::NotFound)?;
-        let entry = [
-            packet.offset,
-            index.packet_bits,
-            index.content_bits,
-            index.begin,
-            index.end,
-            index.discarded,
-            index.class,
-            index.instance.unwrap_or(0),
-            index.packet_sequence.unwrap_or(0),
-        ];
-        let entry = entry.map(u64::to_be_bytes).concat();
-        let entry = entry.get(..self.entry_size as usize).unwrap_or_default();
-        let offset = INDEX_HEADER_SIZE + self.published * self.entry_size;
-        stream.disk.try_write(file, entry, offset)?;
+        let entry = IndexEntry {
+            offset: packet.offset,
+            packet: index.packet,
+            instance: index.instance,
+            packet_sequence: index.packet_sequence,
+        };
+        let mut bytes = Vec::new();
+        entry.encode(stream.layout, &mut bytes);
+        stream.disk.try_write(file, &bytes, stream.layout.offset_of(self.published))?;
         self.published += 1;
         Ok(())
     }
 
-    /// Reads the entry of a published packet.
-    fn entry(&self, stream: &Stream, number: u64) -> io::Result<PacketIndex> {
-        let offset = INDEX_HEADER_SIZE + (number - self.first) * self.entry_size;
-        let mut entry = [0; 56];
+    /// Reads the entry of a published packet. Returns the packet's offset among the bytes of all
+    /// parts, and its index.
+    fn entry(&self, stream: &Stream, number: u64) -> io::Result<(u64, PacketIndex)> {
+        let layout = stream.layout;
+        let offset = layout.offset_of(number - self.first);
+        let mut bytes = vec![0; layout.entry_size()];
         match &self.files {
             Some(files) => {
                 let file = files.index.as_ref().ok_or(io::ErrorKind::NotFound)?;
-                file.read_exact_at(&mut entry, offset)?;
+                file.read_exact_at(&mut bytes, offset)?;
             }
             None => {
-                let open = |directory: &Path| File::open(stream.index_in(directory));
-                self.chunk.open_in(&stream.path, open)?.read_exact_at(&mut entry, offset)?;
+                let open = |directory: &Path| File::open(index_path(directory, &stream.name));
+                self.chunk.open_in(&stream.path, open)?.read_exact_at(&mut bytes, offset)?;
             }
         }
-        let mut fields = entry.chunks_exact(8).map(|field| {
-            let field = field.try_into().unwrap_or_default();
-            u64::from_be_bytes(field)
-        });
-        let mut field = || fields.next().unwrap_or_default();
-        Ok(PacketIndex {
-            offset: self.base + field(),
-            packet_bits: field(),
-            content_bits: field(),
-            begin: field(),
-            end: field(),
-            discarded: field(),
-            class: field(),
-        })
+        let entry = IndexEntry::decode(layout, &bytes).map_err(io::Error::other)?;
+        Ok((self.base + entry.offset, entry.packet))
     }
 
     fn end(&self) -> u64 {
@@ -261,8 +234,7 @@ pub(crate) struct StreamName {
     pub(crate) trace: u64,
     pub(crate) path: String,
     pub(crate) name: String,
-    /// Set if indexes have the id of the stream and the number of the packet.
-    pub(crate) has_instances: bool,
+    pub(crate) layout: IndexLayout,
 }
 
 /// Name of the stream that holds a trace's metadata.
@@ -276,11 +248,11 @@ impl Stream {
         is_snapshot: bool,
         disk: Disk,
     ) -> io::Result<Stream> {
-        let StreamName { id, trace, path, name, has_instances } = name;
+        let StreamName { id, trace, path, name, layout } = name;
         let is_metadata = name == METADATA;
         let state = Mutex::default();
         let stream =
-            Stream { id, trace, path, name, is_metadata, is_snapshot, has_instances, disk, state };
+            Stream { id, trace, path, name, is_metadata, is_snapshot, layout, disk, state };
         let part = Part::create(&stream, chunk, 0, 0)?;
         stream.state.lock().parts.push_back(part);
         Ok(stream)
@@ -295,16 +267,6 @@ impl Stream {
         let begun = (part.data(self)?, part.size);
         state.is_writing = true;
         Ok(begun)
-    }
-
-    /// Returns the path of the index file in the directory of the stream's trace.
-    fn index_in(&self, directory: &Path) -> PathBuf {
-        directory.join("index").join(format!("{}.idx", self.name))
-    }
-
-    /// Returns the size of an entry of the index files in bytes.
-    fn entry_size(&self) -> u64 {
-        if self.has_instances { 72 } else { 56 }
     }
 
     pub(crate) fn disk(&self) -> &Disk {
@@ -336,7 +298,7 @@ impl Stream {
     pub(crate) fn take_index(&self, index: Index) -> io::Result<()> {
         let mut state = self.state.lock();
         if index.is_beacon() {
-            state.beacon = Some(Beacon { end: index.end, class: index.class });
+            state.beacon = Some(Beacon { end: index.packet.end, class: index.packet.class });
             return Ok(());
         }
         // The promise of an earlier beacon does not hold for the new packet.
@@ -352,8 +314,8 @@ impl Stream {
     fn advance(&self, state: &mut State) -> io::Result<()> {
         while let Some(packet) = state.packets.front().copied() {
             let Some(index) = state.indexes.get(&packet.net_sequence).copied() else { break };
-            if index.packet_bits != packet.size * 8 {
-                let (declared, size) = (index.packet_bits / 8, packet.size);
+            if index.packet.packet_bits != packet.size * 8 {
+                let (declared, size) = (index.packet.packet_bits / 8, packet.size);
                 return Err(io::Error::other(format!(
                     "index of stream {} declares a packet of {declared} bytes instead of {size}",
                     self.name
@@ -517,8 +479,8 @@ impl Stream {
         if let Some(part) = part {
             // Packets before the first part were removed.
             let number = number.max(part.first);
-            let index = part.entry(self, number)?;
-            return Ok(NextPacket::Packet { index, next: number + 1 });
+            let (offset, index) = part.entry(self, number)?;
+            return Ok(NextPacket::Packet { offset, index, next: number + 1 });
         }
         let is_waiting = !state.packets.is_empty() || !state.indexes.is_empty() || state.is_writing;
         let is_complete = state.is_complete();

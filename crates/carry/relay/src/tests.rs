@@ -5,6 +5,7 @@ use crate::control::{Close, Control};
 use crate::data::DataReceiver;
 use crate::sessions::Sessions;
 use crate::viewing::Viewing;
+use blkkin_lttng::PacketIndex;
 use blkkin_lttng::relay::{
     AddStream, ChunkAction, Command, CreateChunk, CreateSession, DataHeader, Index, Reply,
     Rotation, code,
@@ -163,11 +164,14 @@ impl Producer {
         let index = Command::SendIndex(Index {
             stream: self.stream,
             net_sequence: number,
-            packet_bits: 16 * 8,
-            content_bits: 10 * 8,
-            begin: number * 100,
-            end: number * 100 + 50,
-            class: 3,
+            packet: PacketIndex {
+                packet_bits: 16 * 8,
+                content_bits: 10 * 8,
+                begin: number * 100,
+                end: number * 100 + 50,
+                class: 3,
+                ..PacketIndex::default()
+            },
             instance: Some(0),
             packet_sequence: Some(number),
             ..Index::default()
@@ -203,19 +207,24 @@ impl Viewing {
         }
     }
 
-    fn next(&mut self, stream: u64) -> (viewer::PacketIndex, IndexStatus, u32) {
+    fn next(&mut self, stream: u64) -> (PacketIndex, IndexStatus, u32) {
+        let (_, index, status, flags) = self.next_with_offset(stream);
+        (index, status, flags)
+    }
+
+    fn next_with_offset(&mut self, stream: u64) -> (u64, PacketIndex, IndexStatus, u32) {
         match ask(self, &Request::NextIndex { stream }).unwrap() {
-            viewer::Reply::Index { index, status, flags } => (index, status, flags),
+            viewer::Reply::Index { offset, index, status, flags } => (offset, index, status, flags),
             other => panic!("{other:?}"),
         }
     }
 
     /// Returns the bytes of the next packet.
     fn packet_of(&mut self, stream: u64) -> Vec<u8> {
-        let (index, status, _) = self.next(stream);
+        let (offset, index, status, _) = self.next_with_offset(stream);
         assert_eq!(status, IndexStatus::Ok);
         let size = (index.packet_bits / 8) as u32;
-        let request = Request::Packet { stream, offset: index.offset, size };
+        let request = Request::Packet { stream, offset, size };
         match ask(self, &request).unwrap() {
             viewer::Reply::Packet { status: PacketStatus::Ok, bytes, .. } => bytes,
             other => panic!("{other:?}"),
@@ -287,9 +296,9 @@ fn viewers_see_a_packet_after_its_index_and_metadata() {
     assert_eq!(viewing.next(stream).1, IndexStatus::Retry);
     producer.send_metadata(TEXT, 0);
     assert_eq!(ok(&mut producer.control, &index), code::OK);
-    let (index, status, flags) = viewing.next(stream);
+    let (offset, index, status, flags) = viewing.next_with_offset(stream);
     assert_eq!((status, flags), (IndexStatus::Ok, flags::NEW_METADATA));
-    assert_eq!((index.offset, index.packet_bits, index.begin, index.class), (0, 128, 0, 3));
+    assert_eq!((offset, index.packet_bits, index.begin, index.class), (0, 128, 0, 3));
     assert!(viewing.metadata_of(metadata).unwrap().ends_with(b"trace { };"));
     assert_eq!(viewing.metadata_of(metadata), None);
     // The index may be first.
@@ -475,7 +484,8 @@ fn hostile_peers_have_no_effect_on_others() {
     }
     // A second producer cannot use the streams of the first one.
     let mut other = fixture.producer_of(1);
-    let index = Index { packet_bits: 128, stream: producer.stream, ..Index::default() };
+    let packet = PacketIndex { packet_bits: 128, ..PacketIndex::default() };
+    let index = Index { packet, stream: producer.stream, ..Index::default() };
     let stream = producer.metadata;
     for command in [
         Command::SendIndex(index),
@@ -581,7 +591,7 @@ fn viewers_wait_for_the_data_connection() {
     let index = Index {
         stream,
         net_sequence: 1,
-        packet_bits: 128,
+        packet: PacketIndex { packet_bits: 128, ..PacketIndex::default() },
         instance: Some(0),
         packet_sequence: Some(1),
         ..Index::default()

@@ -4,9 +4,10 @@ use crate::control::Close;
 use crate::session::Session;
 use crate::sessions::Sessions;
 use crate::stream::{Beacon, NextPacket, Stream};
+use blkkin_lttng::PacketIndex;
 use blkkin_lttng::viewer::{
-    self, AttachStatus, IndexStatus, MAJOR, MINOR, MetadataStatus, NewStreamsStatus, PacketIndex,
-    PacketStatus, Reply, Request, Seek, flags,
+    self, AttachStatus, IndexStatus, MAJOR, MINOR, MetadataStatus, NewStreamsStatus, PacketStatus,
+    Reply, Request, Seek, flags,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -166,8 +167,8 @@ impl Viewing {
     }
 
     fn next_index(&mut self, stream: u64) -> Reply {
-        let reply = |index, status, flags| Reply::Index { index, status, flags };
-        let none = PacketIndex::default();
+        let reply = |(offset, index), status, flags| Reply::Index { offset, index, status, flags };
+        let none = (0, PacketIndex::default());
         let Some(attached) = self.attached_of(stream) else {
             return reply(none, IndexStatus::Error, 0);
         };
@@ -177,12 +178,12 @@ impl Viewing {
         };
         let (index, status) = match cursor.stream.next(cursor.next, is_over) {
             _ if cursor.stream.is_metadata => (none, IndexStatus::End),
-            Ok(NextPacket::Packet { index, next }) => {
+            Ok(NextPacket::Packet { offset, index, next }) => {
                 cursor.next = next;
-                (index, IndexStatus::Ok)
+                ((offset, index), IndexStatus::Ok)
             }
             Ok(NextPacket::Inactive(Beacon { end, class })) => {
-                (PacketIndex { end, class, ..none }, IndexStatus::Inactive)
+                ((0, PacketIndex { end, class, ..none.1 }), IndexStatus::Inactive)
             }
             Ok(NextPacket::Nothing) => (none, IndexStatus::Retry),
             Ok(NextPacket::End) => {

@@ -1,6 +1,7 @@
 //! Messages of real peers, decoded and encoded again; messages in random states; hostile fields.
 
 use super::*;
+use crate::PacketIndex;
 use crate::fault::Reason;
 
 /// Returns the bytes of hexadecimal text. Quoted parts are text.
@@ -75,10 +76,13 @@ fn commands_of_lttng_decode() {
          0000012aec427780 0000000000000000 0000000000000000 0000000000000001 0000000000000000",
         &Command::SendIndex(Index {
             stream: 2,
-            packet_bits: 0x8000,
-            content_bits: 0xf60,
-            begin: 0x0000_012a_acae_f83d,
-            end: 0x0000_012a_ec42_7780,
+            packet: PacketIndex {
+                packet_bits: 0x8000,
+                content_bits: 0xf60,
+                begin: 0x0000_012a_acae_f83d,
+                end: 0x0000_012a_ec42_7780,
+                ..PacketIndex::default()
+            },
             instance: Some(1),
             packet_sequence: Some(0),
             ..Index::default()

@@ -8,8 +8,8 @@ mod request;
 mod tests;
 
 pub use reply::{
-    AttachStatus, IndexStatus, MetadataStatus, NewStreamsStatus, PacketIndex, PacketStatus, Reply,
-    Session, Stream, flags,
+    AttachStatus, IndexStatus, MetadataStatus, NewStreamsStatus, PacketStatus, Reply, Session,
+    Stream, flags,
 };
 pub use request::{Request, RequestKind, Seek};
 

@@ -2,6 +2,7 @@
 
 use super::request::RequestKind;
 use crate::fault::{Fault, Reason};
+use crate::packet_index::PacketIndex;
 use crate::wire::{Fields, PutFields};
 
 /// Flags of [`Reply::Index`] and [`Reply::Packet`].
@@ -35,6 +36,8 @@ pub enum Reply {
     },
     /// Index of a packet, or the state of the stream.
     Index {
+        /// Offset of the packet, for a request of its bytes.
+        offset: u64,
         /// Index of the packet; only `end` and `class` are valid for [`IndexStatus::Inactive`].
         index: PacketIndex,
         /// State of the stream.
@@ -99,25 +102,6 @@ pub struct Stream {
     pub path: String,
     /// Name of the stream's file.
     pub name: String,
-}
-
-/// Index of a packet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PacketIndex {
-    /// Offset of the packet, for a request of its bytes.
-    pub offset: u64,
-    /// Size of the packet with its padding, in bits.
-    pub packet_bits: u64,
-    /// Size of the packet without its padding, in bits.
-    pub content_bits: u64,
-    /// Start of the packet, in cycles of its clock.
-    pub begin: u64,
-    /// End of the packet, in cycles of its clock.
-    pub end: u64,
-    /// Number of events that the stream has discarded so far.
-    pub discarded: u64,
-    /// Id of the stream class in the metadata.
-    pub class: u64,
 }
 
 /// Defines an enum of a status field, whose undefined values are refused.
@@ -251,18 +235,9 @@ impl Reply {
             }
             Reply::Attached { status, streams } => put_streams(out, *status as u32, streams),
             Reply::NewStreams { status, streams } => put_streams(out, *status as u32, streams),
-            Reply::Index { index, status, flags } => {
-                for value in [
-                    index.offset,
-                    index.packet_bits,
-                    index.content_bits,
-                    index.begin,
-                    index.end,
-                    index.discarded,
-                    index.class,
-                ] {
-                    out.put_u64(value);
-                }
+            Reply::Index { offset, index, status, flags } => {
+                out.put_u64(*offset);
+                index.encode(out);
                 out.put_u32(*status as u32);
                 out.put_u32(*flags);
             }
@@ -393,17 +368,9 @@ fn decode_fields(kind: RequestKind, fields: &mut Fields<'_>) -> Result<Reply, Fa
             Reply::NewStreams { status, streams: streams_of(fields)? }
         }
         RequestKind::NextIndex => {
-            let index = PacketIndex {
-                offset: fields.u64()?,
-                packet_bits: fields.u64()?,
-                content_bits: fields.u64()?,
-                begin: fields.u64()?,
-                end: fields.u64()?,
-                discarded: fields.u64()?,
-                class: fields.u64()?,
-            };
+            let (offset, index) = (fields.u64()?, PacketIndex::decode(fields)?);
             let status = IndexStatus::decode(fields)?;
-            Reply::Index { index, status, flags: fields.u32()? }
+            Reply::Index { offset, index, status, flags: fields.u32()? }
         }
         RequestKind::Packet => {
             let status = PacketStatus::decode(fields)?;

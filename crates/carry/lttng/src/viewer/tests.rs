@@ -1,6 +1,7 @@
 //! Messages of real peers, decoded and encoded again; hostile counts and values.
 
 use super::*;
+use crate::PacketIndex;
 
 fn check_request(bytes: &[u8], request: Request) {
     assert_eq!(Request::decode(bytes), Ok(Some((request, bytes.len()))));
@@ -85,7 +86,6 @@ fn replies_encode_as_they_decode() {
     assert_eq!(check_reply(Kind::Attach, &attached).len(), 8);
     check_reply(Kind::NewStreams, &Reply::NewStreams { status: NewStreamsStatus::Ok, streams });
     let index = PacketIndex {
-        offset: 0x1000,
         packet_bits: 0x8000,
         content_bits: 0x7e0,
         begin: 0x0135_a93b_3ca2,
@@ -94,7 +94,10 @@ fn replies_encode_as_they_decode() {
         class: 0,
     };
     let flags = flags::NEW_STREAM;
-    let out = check_reply(Kind::NextIndex, &Reply::Index { index, status: IndexStatus::Ok, flags });
+    let out = check_reply(
+        Kind::NextIndex,
+        &Reply::Index { offset: 0x1000, index, status: IndexStatus::Ok, flags },
+    );
     assert_eq!(out.len(), 64);
     assert_eq!(out[56..], [0, 0, 0, 1, 0, 0, 0, 2]);
     let bytes = b"packet".to_vec();

@@ -16,10 +16,10 @@ mod trace;
 use crate::error::Error;
 use crate::url::SessionName;
 use blkkin_lttng::viewer::{
-    AttachStatus, IndexStatus, MAJOR, MetadataStatus, NewStreamsStatus, PacketIndex, PacketStatus,
-    Reply, Request, Seek, Session, Stream as Listed, flags,
+    AttachStatus, IndexStatus, MAJOR, MetadataStatus, NewStreamsStatus, PacketStatus, Reply,
+    Request, Seek, Session, Stream as Listed, flags,
 };
-use blkkin_lttng::{Fault, Reason};
+use blkkin_lttng::{Fault, PacketIndex, Reason};
 use blkkin_reader::LiveSet;
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::time::Duration;
@@ -268,8 +268,8 @@ impl Client {
             (Request::NewStreams { session }, Reply::NewStreams { status, streams }) => {
                 self.new_streams(now, session, status, streams)?;
             }
-            (Request::NextIndex { stream }, Reply::Index { index, status, flags }) => {
-                self.index(now, stream, &index, status, flags)?;
+            (Request::NextIndex { stream }, Reply::Index { offset, index, status, flags }) => {
+                self.index(now, stream, (offset, index), status, flags)?;
             }
             (Request::Packet { stream, .. }, Reply::Packet { status, flags, bytes }) => {
                 self.part(now, stream, status, flags, &bytes)?;
@@ -548,7 +548,7 @@ impl Client {
         &mut self,
         now: Duration,
         id: u64,
-        index: &PacketIndex,
+        (offset, index): (u64, PacketIndex),
         status: IndexStatus,
         flags: u32,
     ) -> Result<(), Error> {
@@ -556,7 +556,7 @@ impl Client {
         let Some(stream) = self.streams.get_mut(&id) else { return Ok(()) };
         match status {
             IndexStatus::Ok => {
-                stream.incoming = Some(Incoming::new(index)?);
+                stream.incoming = Some(Incoming::new(offset, &index)?);
                 stream.ask_at = now;
                 // The packet has to wait for the first metadata of its trace.
                 stream.silent_since.get_or_insert(now);

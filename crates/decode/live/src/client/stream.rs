@@ -1,7 +1,7 @@
 //! State of a data stream: the packet that is being received, its promised time, and when to ask
 //! again.
 
-use blkkin_lttng::viewer::PacketIndex;
+use blkkin_lttng::PacketIndex;
 use blkkin_lttng::{Fault, Reason};
 use std::time::Duration;
 
@@ -89,7 +89,7 @@ impl Stream {
 
 impl Incoming {
     /// Checks a packet's index.
-    pub(super) fn new(index: &PacketIndex) -> Result<Incoming, Fault> {
+    pub(super) fn new(offset: u64, index: &PacketIndex) -> Result<Incoming, Fault> {
         let fault = |offset, reason| Fault { message: "reply to GET_NEXT_INDEX", offset, reason };
         let bits = index.packet_bits;
         let size = |permitted| Reason::Size { declared: bits, permitted };
@@ -104,11 +104,11 @@ impl Incoming {
             let permitted = "up to that of the packet";
             return Err(fault(16, Reason::Size { declared, permitted }));
         }
-        if index.offset.checked_add(PACKET_SIZE_MAX).is_none() {
-            return Err(fault(0, Reason::Value(index.offset)));
+        if offset.checked_add(PACKET_SIZE_MAX).is_none() {
+            return Err(fault(0, Reason::Value(offset)));
         }
         Ok(Incoming {
-            offset: index.offset,
+            offset,
             size: (bits / 8) as usize,
             bytes: Vec::new(),
             class: index.class,

@@ -44,7 +44,7 @@ fn packet(stream: u64, begin: u64, end: u64, events: &[u64], padding: usize) -> 
 /// Next answer of a stream.
 #[derive(Clone, Debug)]
 enum Entry {
-    Packet(PacketIndex, u32),
+    Packet { offset: u64, index: PacketIndex, flags: u32 },
     Inactive(u64),
 }
 
@@ -91,16 +91,14 @@ impl Relay {
         let offset = self.packets.keys().last().map_or(0, |last| last + (1 << 20));
         let bits = 8 * bytes.len() as u64;
         let content_bits = bits - 8 * padding as u64;
-        let index = PacketIndex {
-            offset,
-            packet_bits: bits,
-            content_bits,
-            begin,
-            end,
-            ..Default::default()
-        };
+        let index =
+            PacketIndex { packet_bits: bits, content_bits, begin, end, ..Default::default() };
         self.packets.insert(offset, bytes);
-        self.entries.entry(stream).or_default().push_back(Entry::Packet(index, 0));
+        self.entries.entry(stream).or_default().push_back(Entry::Packet {
+            offset,
+            index,
+            flags: 0,
+        });
     }
 
     fn inactive(&mut self, stream: u64, end: u64) {
@@ -109,15 +107,19 @@ impl Relay {
 
     fn index(&mut self, stream: u64) -> Reply {
         let entry = self.entries.get_mut(&stream).and_then(VecDeque::pop_front);
+        let mut at = 0;
         let (index, status, flags) = match entry {
-            Some(Entry::Packet(index, flags)) => (index, IndexStatus::Ok, flags),
+            Some(Entry::Packet { offset, index, flags }) => {
+                at = offset;
+                (index, IndexStatus::Ok, flags)
+            }
             Some(Entry::Inactive(end)) => {
                 (PacketIndex { end, ..Default::default() }, IndexStatus::Inactive, 0)
             }
             None if self.has_ended => (PacketIndex::default(), IndexStatus::End, 0),
             None => (PacketIndex::default(), IndexStatus::Retry, 0),
         };
-        Reply::Index { index, status, flags }
+        Reply::Index { offset: at, index, status, flags }
     }
 
     fn answer(&mut self, request: Request) -> Reply {
@@ -294,7 +296,9 @@ fn metadata_is_requested_before_the_packets_that_need_it() {
     relay.metadata.insert(70, runs.into_iter().map(|run| run.as_bytes().to_vec()).collect());
     relay.add_packet(1, 10, 20, &[11], 0);
     relay.add_packet(1, 20, 30, &[21], 0);
-    if let Some(Entry::Packet(_, flags)) = relay.entries.get_mut(&1).and_then(VecDeque::back_mut) {
+    if let Some(Entry::Packet { flags, .. }) =
+        relay.entries.get_mut(&1).and_then(VecDeque::back_mut)
+    {
         *flags = flags::NEW_METADATA;
     }
     relay.has_ended = true;
@@ -394,7 +398,7 @@ fn full_memory_is_given_out_without_regard_to_order() {
         relay.add_packet(1, number * 10, number * 10 + 10, &[number * 10 + 5], 10_000);
     }
     for entry in relay.entries.get_mut(&1).expect("entries") {
-        if let Entry::Packet(index, _) = entry {
+        if let Entry::Packet { index, .. } = entry {
             index.end = 1;
         }
     }
@@ -429,7 +433,7 @@ fn check_error(part: &str, change: impl FnOnce(&mut Relay)) {
 
 fn first_index(relay: &mut Relay) -> &mut PacketIndex {
     match relay.entries.get_mut(&1).and_then(VecDeque::front_mut) {
-        Some(Entry::Packet(index, _)) => index,
+        Some(Entry::Packet { index, .. }) => index,
         _ => panic!("no packet"),
     }
 }
@@ -464,7 +468,13 @@ fn hostile_replies_are_refused_with_message_and_byte() {
     check_error("GET_NEXT_INDEX, byte 8", |relay| first_index(relay).packet_bits = 0);
     check_error("GET_NEXT_INDEX, byte 8", |relay| first_index(relay).packet_bits = 63);
     check_error("GET_NEXT_INDEX, byte 16", |relay| first_index(relay).content_bits = 1 << 40);
-    check_error("GET_NEXT_INDEX, byte 0", |relay| first_index(relay).offset = u64::MAX);
+    check_error("GET_NEXT_INDEX, byte 0", |relay| {
+        if let Some(Entry::Packet { offset, .. }) =
+            relay.entries.get_mut(&1).and_then(VecDeque::front_mut)
+        {
+            *offset = u64::MAX;
+        }
+    });
     check_error("a stream twice", |relay| relay.listed.push(listed(1, 7, false)));
     check_error("a stream twice", |relay| relay.listed.push(listed(70, 7, false)));
     check_error("two streams of metadata", |relay| relay.listed.push(listed(71, 7, true)));
