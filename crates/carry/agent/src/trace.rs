@@ -18,6 +18,7 @@ use blkkin_control::{Channel, EventType};
 use blkkin_ctf::metadata::METADATA_SIZE_MAX;
 use blkkin_ctf::schema::{EnvValue, Schema, Uuid};
 use blkkin_ctf::tsdl::{WriteProgress, write_additions};
+use blkkin_lttng::{INDEX_HEADER_SIZE, IndexEntry, IndexLayout, PacketIndex, index_path};
 use blkkin_ring::packet::{self, Header};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -100,9 +101,8 @@ struct StreamFile {
     index: Option<(File, u64)>,
 }
 
-const INDEX_HEADER: [u32; 4] = [0xc1f1_dcc1, 1, 1, INDEX_ENTRY_SIZE as u32];
-const INDEX_HEADER_SIZE: u64 = 4 * INDEX_HEADER.len() as u64;
-const INDEX_ENTRY_SIZE: usize = 72;
+/// Layout of all index files.
+const INDEX_LAYOUT: IndexLayout = IndexLayout { has_instances: true };
 /// Maximum number of traces with a number appended to their name, for the same program name,
 /// process id and second. The first such trace has no number.
 const SAME_NAME_MAX: u32 = 1000;
@@ -263,7 +263,7 @@ impl Trace {
         let size = data.metadata()?.len();
         let kept = settle(size).min(size);
         data.set_len(kept)?;
-        let index = Some((index, INDEX_HEADER_SIZE));
+        let index = Some((index, INDEX_HEADER_SIZE as u64));
         let mut file = StreamFile { data: Arc::new(data), size: 0, last: None, index };
         file.find_end(kept)?;
         self.size_limit.iter().for_each(|bound| bound.add(file.size));
@@ -302,8 +302,7 @@ impl Trace {
     fn paths(&self, StreamKey { stream, cpu }: StreamKey) -> (PathBuf, PathBuf) {
         let channel = self.streams.iter().find(|one| one.number == stream);
         let name = format!("{}_{cpu}", channel.map_or("", |channel| &channel.name));
-        let index = self.directory.join("index").join(format!("{name}.idx"));
-        (self.directory.join(&name), index)
+        (self.directory.join(&name), index_path(&self.directory, &name))
     }
 
     /// Begins the trace, unless it has begun. Makes the directory; if its name is taken, appends a
@@ -449,7 +448,7 @@ impl Trace {
         let (data, index) = self.paths(key);
         let file = self.output.create_file(&data)?;
         let index = match self.note.is_some().then(|| self.create_index(&index)).transpose() {
-            Ok(index) => index.map(|index| (index, INDEX_HEADER_SIZE)),
+            Ok(index) => index.map(|index| (index, INDEX_HEADER_SIZE as u64)),
             Err(error) => {
                 // The file was just made, so it holds no packets.
                 let _ = self.output.remove_file(&data);
@@ -462,7 +461,7 @@ impl Trace {
     }
 
     fn create_index(&self, path: &Path) -> io::Result<File> {
-        let header: Vec<u8> = INDEX_HEADER.iter().flat_map(|word| word.to_be_bytes()).collect();
+        let header = INDEX_LAYOUT.header();
         let file = self.output.create_file(path)?;
         let written = file.write_all_at(&header, 0);
         if written.is_err() {
@@ -519,31 +518,29 @@ impl StreamFile {
     /// packets that the index lacks. Truncates the file after that packet, and completes the index.
     fn find_end(&mut self, end: u64) -> io::Result<()> {
         let Some((index, index_size)) = &mut self.index else { return Ok(()) };
-        let entries =
-            (index.metadata()?.len().saturating_sub(INDEX_HEADER_SIZE)) / INDEX_ENTRY_SIZE as u64;
+        let entries = INDEX_LAYOUT.entries_in(index.metadata()?.len());
+        // An invalid entry counts as one of a later packet.
+        let read_entry = |index: &File, number: u64| -> io::Result<Option<IndexEntry>> {
+            let mut bytes = vec![0; INDEX_LAYOUT.entry_size()];
+            index.read_exact_at(&mut bytes, INDEX_LAYOUT.offset_of(number))?;
+            Ok(IndexEntry::decode(INDEX_LAYOUT, &bytes).ok())
+        };
         // Binary search for the last entry whose packet ends within `end` bytes.
         let mut low = (0, entries);
         while low.0 < low.1 {
             let middle = low.0 + (low.1 - low.0) / 2;
-            let mut words = [0; 16];
-            index
-                .read_exact_at(&mut words, INDEX_HEADER_SIZE + middle * INDEX_ENTRY_SIZE as u64)?;
-            let word = |at: usize| {
-                let mut bytes = [0; 8];
-                bytes.copy_from_slice(&words[at..at + 8]);
-                u64::from_be_bytes(bytes)
-            };
-            match word(0).checked_add(word(8) / 8).is_some_and(|after| after <= end) {
+            let after = read_entry(index, middle)?
+                .and_then(|entry| entry.offset.checked_add(entry.packet.packet_bits / 8));
+            match after.is_some_and(|after| after <= end) {
                 true => low.0 = middle + 1,
                 false => low.1 = middle,
             }
         }
-        if let Some(entry) = low.0.checked_sub(1) {
-            let mut offset = [0; 8];
-            index
-                .read_exact_at(&mut offset, INDEX_HEADER_SIZE + entry * INDEX_ENTRY_SIZE as u64)?;
-            self.size = u64::from_be_bytes(offset);
-            *index_size = INDEX_HEADER_SIZE + entry * INDEX_ENTRY_SIZE as u64;
+        if let Some(number) = low.0.checked_sub(1)
+            && let Some(entry) = read_entry(index, number)?
+        {
+            self.size = entry.offset;
+            *index_size = INDEX_LAYOUT.offset_of(number);
         }
         index.set_len(*index_size)?;
         // The index may lack packets of the last drain.
@@ -572,7 +569,7 @@ impl StreamFile {
 
     fn clear(&mut self) -> io::Result<()> {
         if let Some((index, size)) = &mut self.index {
-            *size = INDEX_HEADER_SIZE;
+            *size = INDEX_HEADER_SIZE as u64;
             index.set_len(*size)?;
         }
         (self.size, self.last) = (0, None);
@@ -609,18 +606,16 @@ impl StreamFile {
     }
 }
 
-/// Appends the index entry of a packet at `offset` in its file. LTTng's index format is big-endian.
+/// Appends the index entry of a packet at `offset` in its file.
 fn index_entry(offset: u64, header: &Header, entries: &mut Vec<u8>) {
-    let words = [
-        offset,
-        header.packet_size.saturating_mul(8),
-        header.content_size.saturating_mul(8),
-        header.first_time,
-        header.last_time,
-        header.discarded,
-        header.stream.into(),
-        header.cpu.into(),
-        header.number,
-    ];
-    entries.extend(words.iter().flat_map(|word| word.to_be_bytes()));
+    let packet = PacketIndex {
+        packet_bits: header.packet_size.saturating_mul(8),
+        content_bits: header.content_size.saturating_mul(8),
+        begin: header.first_time,
+        end: header.last_time,
+        discarded: header.discarded,
+        class: header.stream.into(),
+    };
+    let (instance, packet_sequence) = (Some(header.cpu.into()), Some(header.number));
+    IndexEntry { offset, packet, instance, packet_sequence }.encode(INDEX_LAYOUT, entries);
 }
