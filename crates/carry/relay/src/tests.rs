@@ -174,7 +174,6 @@ impl Producer {
             },
             instance: Some(0),
             packet_sequence: Some(number),
-            ..Index::default()
         });
         (message, index)
     }
@@ -594,7 +593,6 @@ fn viewers_wait_for_the_data_connection() {
         packet: PacketIndex { packet_bits: 128, ..PacketIndex::default() },
         instance: Some(0),
         packet_sequence: Some(1),
-        ..Index::default()
     };
     assert_eq!(ok(&mut control, &Command::SendIndex(index)), code::OK);
     drop(control);
