@@ -5,6 +5,7 @@ use blkkin_lttng::relay::{Command, CommandKind, DataHeader, MAJOR, MINOR_MIN, Re
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 /// Connections of a session: commands with replies, and packets.
@@ -70,6 +71,11 @@ impl Connection {
             ))),
             _ => Err(unexpected()),
         }
+    }
+
+    /// Returns the connection for commands.
+    pub(crate) fn control(&self) -> BorrowedFd<'_> {
+        self.control.as_fd()
     }
 
     /// Opens the data connection, as LTTng does after the session was created.

@@ -1,8 +1,10 @@
-//! Producer of the traces below a directory.
+//! Producer of the traces below a directory, for one connection to a relay.
 
 use crate::connection::Connection;
+use crate::positions::Positions;
 use crate::spool::{SpoolStream, SpoolTrace, find_traces};
 use crate::target::Target;
+use crate::watcher::{Changes, Watcher};
 use blkkin_ctf::metadata::pack;
 use blkkin_lttng::Declarations;
 use blkkin_lttng::relay::{
@@ -11,12 +13,13 @@ use blkkin_lttng::relay::{
 use std::collections::HashMap;
 use std::fs;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Sender of the traces below a directory to a relay.
+/// Sender of the traces below a directory over one connection.
 #[derive(Debug)]
-pub struct Forwarder {
+pub(crate) struct Forwarder {
     root: PathBuf,
     connection: Connection,
     /// Handle of the session at the relay.
@@ -27,7 +30,13 @@ pub struct Forwarder {
     /// Directories of traces that cannot be sent, with the sizes of their metadata. A trace is
     /// reported once, and is tried again when its metadata has grown.
     refused: HashMap<PathBuf, u64>,
+    /// Latest end of a packet that was sent, in nanoseconds.
+    newest: Option<i128>,
+    /// Time that the next beacons declare, in nanoseconds, and the moment when they are due; `None`
+    /// if the relay knows all streams to be as late as the newest packet.
+    beacon: Option<(i128, Instant)>,
     totals: Totals,
+    is_spool: bool,
 }
 
 /// Name of a session at a relay.
@@ -52,6 +61,27 @@ pub struct Totals {
     pub bytes: u64,
 }
 
+impl Totals {
+    /// Adds the numbers of a later connection, which sends all traces again that are not complete.
+    pub(crate) fn and(self, later: Totals) -> Totals {
+        Totals {
+            traces: self.traces.max(later.traces),
+            packets: self.packets + later.packets,
+            bytes: self.bytes + later.bytes,
+        }
+    }
+}
+
+/// Outcome of a round.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sent {
+    /// Number of packets that were sent.
+    pub(crate) packets: u64,
+    /// Time after which packets can be sent that are in the traces already; `None` if there are
+    /// none.
+    pub(crate) pause: Option<Duration>,
+}
+
 /// A trace of the session.
 #[derive(Debug)]
 struct SentTrace {
@@ -61,26 +91,39 @@ struct SentTrace {
     /// Text of the metadata that was sent: whole declarations.
     text: String,
     streams: Vec<SentStream>,
+    /// Set if a recorder was writing the trace when it was last looked at.
+    was_recorded: bool,
+    /// Set if files of the trace are damaged, so that nothing more of it is sent.
+    is_damaged: bool,
 }
 
 #[derive(Debug)]
 struct SentStream {
     handle: u64,
     stream: SpoolStream,
-    /// Number of packets that were sent.
+    /// Number of packets that were sent over this connection.
     packets: u64,
+    /// Numbers of packets over this connection and of entries in the file, about which the relay
+    /// was asked whether it has them. They stay until it has.
+    asked: Option<(u64, u64)>,
+    /// Number of entries in the file whose packets the relay has.
+    acknowledged: u64,
+    /// Latest time that the relay knows of the stream, in cycles: the end of a packet, or a beacon.
+    latest: Option<u64>,
+    /// Id of the stream class, from the last packet.
+    class: Option<u64>,
 }
 
 impl SentStream {
-    /// Sends the next packet and its index.
+    /// Sends the next packet and its index. Returns its end, in cycles.
     fn send_next(
         &mut self,
         connection: &mut Connection,
         totals: &mut Totals,
         buffer: &mut Vec<u8>,
-    ) -> io::Result<()> {
-        let Some(entry) = self.stream.next()? else { return Ok(()) };
-        self.stream.read(&entry, buffer)?;
+    ) -> Result<Option<u64>, SendError> {
+        let Some(entry) = self.stream.next().map_err(SendError::Spool)? else { return Ok(None) };
+        self.stream.read(&entry, buffer).map_err(SendError::Spool)?;
         let (stream, net_sequence) = (self.handle, self.packets);
         let padding = entry.packet.packet_bits / 8 - buffer.len() as u64;
         let (data_size, padding_size) = (buffer.len() as u32, padding as u32);
@@ -95,7 +138,29 @@ impl SentStream {
             packet: entry.packet,
             instance: entry.instance,
             packet_sequence: entry.packet_sequence.or(Some(net_sequence)),
-        }))
+        }))?;
+        self.class = Some(entry.packet.class);
+        self.latest = self.latest.max(Some(entry.packet.end));
+        Ok(Some(entry.packet.end))
+    }
+
+    fn is_acknowledged(&self) -> bool {
+        self.acknowledged >= self.stream.position()
+    }
+}
+
+/// Error of one trace or of the connection.
+#[derive(Debug)]
+enum SendError {
+    /// The files of a trace cannot be read.
+    Spool(io::Error),
+    /// The relay does not answer, or refuses a command.
+    Relay(io::Error),
+}
+
+impl From<io::Error> for SendError {
+    fn from(error: io::Error) -> SendError {
+        SendError::Relay(error)
     }
 }
 
@@ -109,13 +174,25 @@ fn add_stream(connection: &mut Connection, trace: &SpoolTrace, name: &str) -> io
     }
 }
 
+fn key(trace: &SpoolTrace, stream: &str) -> String {
+    format!("{}/{stream}", trace.path)
+}
+
 /// Interval of the live timer that the session declares, in microseconds. Viewers use it to show
 /// how late events may be.
 const LIVE_TIMER_US: u32 = 1000;
+/// Maximum number of packets of one stream that are sent in a row.
+const PACKETS_AT_ONCE: u64 = 1024;
+/// Pause until incomplete metadata is read again.
+const METADATA_PAUSE: Duration = Duration::from_millis(20);
 /// Pause between two questions whether all packets have arrived.
 const PENDING_PAUSE: Duration = Duration::from_millis(20);
 /// Time limit for all packets to arrive at the end.
 const PENDING_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time after a packet was sent until other streams are declared to have no older event. Within
+/// it, the recorder writes what programs have recorded before: it polls busy programs every 10 ms,
+/// and idle ones wake it.
+const BEACON_DELAY: Duration = Duration::from_millis(200);
 
 fn now_s() -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
@@ -127,8 +204,14 @@ fn refused(what: &str, code: u32) -> io::Error {
 }
 
 impl Forwarder {
-    /// Connects to a relay and creates a live session for the traces below `root`.
-    pub fn connect(target: &Target, session: &SessionName, root: &Path) -> io::Result<Forwarder> {
+    /// Connects to a relay and creates a live session for the traces below `root`. With `is_spool`,
+    /// packets that the relay has acknowledged are removed.
+    pub(crate) fn connect(
+        target: &Target,
+        session: &SessionName,
+        root: &Path,
+        is_spool: bool,
+    ) -> io::Result<Forwarder> {
         let mut connection = Connection::open(target)?;
         let SessionName { host, name, producer } = session.clone();
         let create = Command::CreateSession(CreateSession {
@@ -156,86 +239,160 @@ impl Forwarder {
             path,
             traces: Vec::new(),
             refused: HashMap::new(),
+            newest: None,
+            beacon: None,
             totals: Totals::default(),
+            is_spool,
         })
     }
 
     /// Returns the path of the session at the relay.
-    pub fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         &self.path
     }
 
+    /// Returns the connection on which the relay answers, to wait for its end.
+    pub(crate) fn relay(&self) -> BorrowedFd<'_> {
+        self.connection.control()
+    }
+
     /// Returns the numbers of what was sent so far.
-    pub fn totals(&self) -> Totals {
+    pub(crate) fn totals(&self) -> Totals {
         self.totals
     }
 
-    /// Sends all packets that are in the traces now. Calls `warn` for each trace that cannot be
-    /// sent. Returns the number of packets.
-    pub fn send(&mut self, mut warn: impl FnMut(&str)) -> io::Result<u64> {
+    /// Sends packets that are in the traces now, of each stream a limited number. Calls `warn` for
+    /// each trace that cannot be sent.
+    pub(crate) fn send(
+        &mut self,
+        changes: &Changes,
+        positions: &Positions,
+        watcher: &mut Watcher,
+        warn: &mut dyn FnMut(&str),
+    ) -> io::Result<Sent> {
         let before = self.totals.packets;
-        self.find_new_traces(&mut warn)?;
+        let mut pause = None;
+        // A trace that was complete may be continued.
+        let is_unknown = |directory: &PathBuf| {
+            !self.traces.iter().any(|sent| sent.trace.directory == *directory)
+        };
+        if changes.in_tree || changes.traces.iter().any(is_unknown) {
+            self.find_new_traces(positions, watcher, warn)?;
+        }
         for number in 0..self.traces.len() {
-            self.send_trace(number)?;
+            let is_changed = |sent: &SentTrace| {
+                !sent.is_damaged
+                    && (changes.in_tree || changes.traces.contains(&sent.trace.directory))
+            };
+            if self.traces.get(number).is_some_and(is_changed) {
+                match self.send_trace(number, positions) {
+                    Err(SendError::Spool(error)) => self.give_up(number, &error, warn),
+                    Err(SendError::Relay(error)) => return Err(error),
+                    Ok(of_trace) => pause = pause.into_iter().chain(of_trace).min(),
+                }
+            }
         }
         self.connection.flush()?;
-        Ok(self.totals.packets - before)
+        Ok(Sent { packets: self.totals.packets - before, pause })
     }
 
-    fn find_new_traces(&mut self, warn: &mut impl FnMut(&str)) -> io::Result<()> {
-        for directory in find_traces(&self.root)? {
+    /// Stops sending a trace whose files are damaged or gone.
+    fn give_up(&mut self, number: usize, error: &io::Error, warn: &mut dyn FnMut(&str)) {
+        let Some(sent) = self.traces.get_mut(number) else { return };
+        sent.is_damaged = true;
+        warn(&format!("{}: {error}", sent.trace.directory.display()));
+    }
+
+    fn find_new_traces(
+        &mut self,
+        positions: &Positions,
+        watcher: &mut Watcher,
+        warn: &mut dyn FnMut(&str),
+    ) -> io::Result<()> {
+        for directory in find_traces(&self.root, &mut |directory| watcher.watch(directory))? {
             let is_known = self.traces.iter().any(|sent| sent.trace.directory == directory);
             let size = fs::metadata(directory.join("metadata")).map_or(0, |file| file.len());
             if is_known || self.refused.get(&directory) == Some(&size) {
                 continue;
             }
-            let trace = match SpoolTrace::open(&self.root, &directory) {
-                Ok(Some(trace)) => trace,
-                Ok(None) => continue,
+            let opened = SpoolTrace::open(&self.root, &directory)
+                .and_then(|trace| trace.map(|trace| is_new(trace, positions)).transpose());
+            match opened {
+                Ok(Some(Some(trace))) => self.add_trace(trace, positions, warn)?,
+                Ok(_) => {}
                 Err(error) => {
                     if self.refused.insert(directory, size).is_none() {
                         warn(&error.to_string());
                     }
-                    continue;
                 }
-            };
-            let metadata = add_stream(&mut self.connection, &trace, "metadata")?;
-            let (text, streams) = (String::new(), Vec::new());
-            self.traces.push(SentTrace { trace, metadata, text, streams });
-            self.totals.traces += 1;
-            let number = self.traces.len() - 1;
-            self.add_new_streams(number)?;
-            self.send_metadata(number)?;
-            self.connection.call_ok("the streams", &Command::StreamsSent)?;
+            }
         }
         Ok(())
     }
 
+    fn add_trace(
+        &mut self,
+        trace: SpoolTrace,
+        positions: &Positions,
+        warn: &mut dyn FnMut(&str),
+    ) -> io::Result<()> {
+        let metadata = add_stream(&mut self.connection, &trace, "metadata")?;
+        let (text, streams) = (String::new(), Vec::new());
+        let was_recorded = trace.is_recorded();
+        self.traces.push(SentTrace {
+            trace,
+            metadata,
+            text,
+            streams,
+            was_recorded,
+            is_damaged: false,
+        });
+        self.totals.traces += 1;
+        let number = self.traces.len() - 1;
+        let added = self.add_new_streams(number, positions).map(|_| ());
+        match added.and_then(|()| self.send_metadata(number).map(|_| ())) {
+            Err(SendError::Spool(error)) => self.give_up(number, &error, warn),
+            Err(SendError::Relay(error)) => return Err(error),
+            Ok(()) => {}
+        }
+        self.connection.call_ok("the streams", &Command::StreamsSent)
+    }
+
     /// Adds the stream files that appeared. Returns true if there are any.
-    fn add_new_streams(&mut self, number: usize) -> io::Result<bool> {
+    fn add_new_streams(&mut self, number: usize, positions: &Positions) -> Result<bool, SendError> {
         let Forwarder { traces, connection, .. } = self;
         let Some(sent) = traces.get_mut(number) else { return Ok(false) };
         let is_known = |name: &str| sent.streams.iter().any(|own| own.stream.name == name);
-        let new = sent.trace.new_streams(is_known)?;
+        let new = sent.trace.new_streams(is_known).map_err(SendError::Spool)?;
         let has_new = !new.is_empty();
-        for stream in new {
+        for mut stream in new {
             let handle = add_stream(connection, &sent.trace, &stream.name)?;
-            sent.streams.push(SentStream { handle, stream, packets: 0 });
+            let acknowledged = positions.of(&key(&sent.trace, &stream.name));
+            stream.skip_to(acknowledged);
+            sent.streams.push(SentStream {
+                handle,
+                stream,
+                packets: 0,
+                asked: None,
+                acknowledged,
+                latest: None,
+                class: None,
+            });
         }
         Ok(has_new)
     }
 
     /// Sends the metadata that was added. Returns false if the metadata is incomplete now, so that
     /// it does not describe all packets. Fails if the metadata was replaced by another one.
-    fn send_metadata(&mut self, number: usize) -> io::Result<bool> {
+    fn send_metadata(&mut self, number: usize) -> Result<bool, SendError> {
         let Some(sent) = self.traces.get_mut(number) else { return Ok(false) };
-        let Some(text) = sent.trace.metadata()? else { return Ok(false) };
+        let text = sent.trace.metadata().map_err(SendError::Spool)?;
+        let Some(text) = text else { return Ok(false) };
         let mut declarations = Declarations::default();
         declarations.append(text.as_bytes());
         let whole = text.get(..declarations.whole_size()).unwrap_or_default();
         let Some(added) = whole.strip_prefix(&*sent.text) else {
-            let directory = sent.trace.directory.display();
-            return Err(io::Error::other(format!("the metadata of {directory} was replaced")));
+            return Err(SendError::Spool(io::Error::other("the metadata was replaced")));
         };
         if added.is_empty() {
             return Ok(declarations.is_whole());
@@ -247,69 +404,215 @@ impl Forwarder {
         Ok(declarations.is_whole())
     }
 
-    fn send_trace(&mut self, number: usize) -> io::Result<()> {
-        if self.add_new_streams(number)? {
+    /// Sends packets of a trace. Returns the pause after which more of them can be sent; `None` if
+    /// there are no more.
+    fn send_trace(
+        &mut self,
+        number: usize,
+        positions: &Positions,
+    ) -> Result<Option<Duration>, SendError> {
+        let mut pause = None;
+        if self.add_new_streams(number, positions)? {
             self.connection.call_ok("the streams", &Command::StreamsSent)?;
         }
         let mut buffer = Vec::new();
         let count = self.traces.get(number).map_or(0, |sent| sent.streams.len());
         for stream in 0..count {
-            let own = self.traces.get(number).and_then(|sent| sent.streams.get(stream));
-            let waiting = own.map_or(Ok(0), |own| own.stream.waiting())?;
+            let sent = self.traces.get_mut(number);
+            let own = sent.and_then(|sent| sent.streams.get_mut(stream));
+            let waiting =
+                own.map_or(Ok(0), |own| own.stream.waiting()).map_err(SendError::Spool)?;
             if waiting == 0 {
                 continue;
             }
             // Producers write metadata before the packets that need it, so metadata that is read
             // now describes the packets that were counted.
             if !self.send_metadata(number)? {
+                pause = pause.or(Some(METADATA_PAUSE));
                 continue;
             }
-            let Forwarder { traces, connection, totals, .. } = self;
-            let own = traces.get_mut(number).and_then(|sent| sent.streams.get_mut(stream));
-            let Some(own) = own else { continue };
-            for _ in 0..waiting {
-                own.send_next(connection, totals, &mut buffer)?;
+            if waiting > PACKETS_AT_ONCE {
+                pause = Some(Duration::ZERO);
+            }
+            let Forwarder { traces, connection, totals, newest, beacon, .. } = self;
+            let Some(sent) = traces.get_mut(number) else { continue };
+            let Some(own) = sent.streams.get_mut(stream) else { continue };
+            for _ in 0..waiting.min(PACKETS_AT_ONCE) {
+                let end = own.send_next(connection, totals, &mut buffer)?;
+                if let (Some(end), Some(clock)) = (end, sent.trace.clock) {
+                    *newest = (*newest).max(Some(clock.to_ns(end)));
+                }
+            }
+            *beacon = beacon.or(newest.map(|newest| (newest, Instant::now() + BEACON_DELAY)));
+        }
+        Ok(pause)
+    }
+
+    /// Returns the time at which beacons are due; `None` if the relay knows all streams to be as
+    /// late as the newest packet.
+    pub(crate) fn next_beacon(&self) -> Option<Instant> {
+        self.beacon.map(|(_, due)| due)
+    }
+
+    /// Declares for all streams that no event follows that is older than a packet that was sent
+    /// some time ago.
+    pub(crate) fn send_beacons(&mut self) -> io::Result<()> {
+        let Some((declared, _)) = self.beacon.take() else { return Ok(()) };
+        let later = self.newest.filter(|newest| *newest > declared);
+        self.beacon = later.map(|newest| (newest, Instant::now() + BEACON_DELAY));
+        let Forwarder { traces, connection, .. } = self;
+        for sent in traces.iter_mut().filter(|sent| !sent.is_damaged) {
+            let clock = sent.trace.clock;
+            let Some(now) = clock.and_then(|clock| clock.to_cycles(declared)) else { continue };
+            let classes: Vec<(String, u64)> = sent
+                .streams
+                .iter()
+                .filter_map(|own| Some((channel(&own.stream.name).to_owned(), own.class?)))
+                .collect();
+            for own in &mut sent.streams {
+                // A stream without packets has the class of its channel's other streams.
+                let of_channel = || {
+                    let name = channel(&own.stream.name);
+                    classes.iter().find(|(channel, _)| channel == name).map(|(_, class)| *class)
+                };
+                let Some(class) = own.class.or_else(of_channel) else { continue };
+                if own.latest.is_some_and(|latest| latest >= now) {
+                    continue;
+                }
+                own.latest = Some(now);
+                let last = own.packets.checked_sub(1);
+                let beacon = Index::beacon(own.handle, last, class, now);
+                connection.queue(&Command::SendIndex(beacon))?;
             }
         }
-        Ok(())
+        connection.flush()
+    }
+
+    /// Asks the relay which packets it has, and stores how far in `positions`. Returns true if it
+    /// has everything that was sent.
+    pub(crate) fn acknowledge(&mut self, positions: &mut Positions) -> io::Result<bool> {
+        let Forwarder { traces, connection, is_spool, .. } = self;
+        let mut is_complete = true;
+        for sent in traces {
+            let SentTrace { trace, streams, .. } = sent;
+            for own in streams.iter_mut().filter(|own| !own.is_acknowledged()) {
+                let now = (own.packets, own.stream.position());
+                let (packets, position) = *own.asked.get_or_insert(now);
+                let question =
+                    Command::DataPending { stream: own.handle, last: packets.checked_sub(1) };
+                if connection.call(&question)? != Reply::Code(0) {
+                    is_complete = false;
+                    continue;
+                }
+                (own.asked, own.acknowledged) = (None, position);
+                positions.set(&key(trace, &own.stream.name), position);
+                if *is_spool {
+                    // The disk holds the packets for longer then, no more.
+                    let _ = own.stream.remove_to(position, &trace.directory);
+                }
+                is_complete &= own.is_acknowledged();
+            }
+        }
+        Ok(is_complete)
+    }
+
+    /// Returns whether the relay has not acknowledged all packets that were sent.
+    pub(crate) fn has_unacknowledged(&self) -> bool {
+        self.traces.iter().flat_map(|sent| &sent.streams).any(|own| !own.is_acknowledged())
+    }
+
+    /// Closes the streams of traces that are no longer recorded, once the relay has them. A spool
+    /// removes these traces.
+    pub(crate) fn close_ended(&mut self, positions: &mut Positions) -> io::Result<()> {
+        let mut number = 0;
+        while let Some(sent) = self.traces.get_mut(number) {
+            if !sent.has_ended(self.is_spool)? {
+                number += 1;
+                continue;
+            }
+            let sent = self.traces.remove(number);
+            close_streams(&mut self.connection, &sent)?;
+            if self.is_spool {
+                fs::remove_dir_all(&sent.trace.directory)?;
+                let of_streams = sent.streams.iter().map(|own| key(&sent.trace, &own.stream.name));
+                of_streams.for_each(|key| positions.remove(&key));
+            }
+        }
+        self.connection.flush()
     }
 
     /// Waits until the relay has everything, and ends the session.
-    pub fn end(mut self) -> io::Result<Totals> {
+    pub(crate) fn end(mut self, positions: &mut Positions) -> io::Result<Totals> {
         let session = self.session;
         let until = Instant::now() + PENDING_TIMEOUT;
-        while self.is_pending()? {
+        while !self.acknowledge(positions)? {
             if Instant::now() >= until {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "packets did not arrive"));
             }
             std::thread::sleep(PENDING_PAUSE);
         }
+        self.connection.call_ok("a question", &Command::BeginDataPending { session })?;
         self.connection.call(&Command::EndDataPending { session })?;
         let close = Command::CloseChunk { id: 0, closed_s: now_s(), action: None };
         self.connection.call_ok("the end of the session", &close)?;
         for sent in &self.traces {
-            let streams = sent.streams.iter().map(|own| (own.handle, own.packets.checked_sub(1)));
-            for (stream, last) in std::iter::once((sent.metadata, None)).chain(streams) {
-                self.connection.queue(&Command::CloseStream { stream, last })?;
-            }
+            close_streams(&mut self.connection, sent)?;
         }
         self.connection.flush()?;
         Ok(self.totals)
     }
+}
 
-    fn is_pending(&mut self) -> io::Result<bool> {
-        let session = self.session;
-        self.connection.call_ok("a question", &Command::BeginDataPending { session })?;
-        for sent in &self.traces {
-            for own in &sent.streams {
-                let last = own.packets.checked_sub(1);
-                let stream = own.handle;
-                match self.connection.call(&Command::DataPending { stream, last })? {
-                    Reply::Code(0) => {}
-                    _ => return Ok(true),
-                }
+impl SentTrace {
+    /// Returns whether the relay has all of the trace, and no recorder writes to it. `is_spool` is
+    /// set if BlkKin's agent records the traces.
+    fn has_ended(&mut self, is_spool: bool) -> io::Result<bool> {
+        if !self.streams.iter().all(SentStream::is_acknowledged) || self.is_damaged {
+            return Ok(false);
+        }
+        let is_recorded = self.trace.is_recorded();
+        let was_recorded = std::mem::replace(&mut self.was_recorded, is_recorded) || is_spool;
+        if is_recorded || !was_recorded {
+            // The trace may end later, if it is recorded now.
+            self.was_recorded |= was_recorded;
+            return Ok(false);
+        }
+        // The recorder has written its last packets before it removed the mark.
+        for own in &mut self.streams {
+            if own.stream.waiting()? > 0 {
+                return Ok(false);
             }
         }
-        Ok(false)
+        Ok(true)
     }
+}
+
+/// Returns the trace if the relay does not have it completely.
+fn is_new(trace: SpoolTrace, positions: &Positions) -> io::Result<Option<SpoolTrace>> {
+    if trace.is_recorded() {
+        return Ok(Some(trace));
+    }
+    let streams = trace.new_streams(|_| false)?;
+    let mut is_known = false;
+    for stream in streams {
+        let key = key(&trace, &stream.name);
+        if stream.entries()? > positions.of(&key) {
+            return Ok(Some(trace));
+        }
+        is_known |= positions.has(&key);
+    }
+    Ok((!is_known).then_some(trace))
+}
+
+fn close_streams(connection: &mut Connection, sent: &SentTrace) -> io::Result<()> {
+    let streams = sent.streams.iter().map(|own| (own.handle, own.packets.checked_sub(1)));
+    for (stream, last) in std::iter::once((sent.metadata, None)).chain(streams) {
+        connection.queue(&Command::CloseStream { stream, last })?;
+    }
+    Ok(())
+}
+
+/// Returns the name of a stream's channel: the stream's without its processor.
+fn channel(stream: &str) -> &str {
+    stream.rsplit_once('_').map_or(stream, |(channel, _)| channel)
 }

@@ -1,16 +1,22 @@
 //! Sends the traces in a directory to a relay, also while they grow.
 //!
-//! A [`Forwarder`] is a producer of the relay's protocol. Its session has the traces below the
-//! directory, which `spool` finds and reads; `connection` is the pair of sockets. Packets are sent
-//! undecoded, by the index beside each stream file, and metadata always before the packets that
-//! need it. [`Target`] is the address of a relay.
+//! A [`Delivery`] sends the traces below a directory, and connects again when a connection fails.
+//! For each connection it has a `forwarder`, a producer of the relay's protocol over the sockets of
+//! `connection`. `spool` finds and reads the traces, `watcher` waits until they change, and
+//! `positions` holds what the relay has acknowledged. Packets are sent undecoded, by the index
+//! beside each stream file, and metadata always before the packets that need it. [`Target`] is the
+//! address of a relay.
 
 mod connection;
+mod delivery;
 mod forwarder;
+mod positions;
 mod spool;
 mod target;
 #[cfg(test)]
 mod tests;
+mod watcher;
 
-pub use forwarder::{Forwarder, SessionName, Totals};
+pub use delivery::{Delivery, Persistence, Report};
+pub use forwarder::{SessionName, Totals};
 pub use target::{Target, TargetError};

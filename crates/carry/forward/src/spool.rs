@@ -8,8 +8,9 @@
 //! ```
 
 use blkkin_ctf::metadata::{self, METADATA_SIZE_MAX, unpack};
-use blkkin_ctf::schema::{ByteOrder, Uuid};
+use blkkin_ctf::schema::{ByteOrder, Clock, Uuid};
 use blkkin_lttng::{INDEX_HEADER_SIZE, IndexEntry, IndexLayout, index_path, is_component};
+use rustix::fs::{FallocateFlags, fallocate};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
@@ -23,6 +24,15 @@ pub(crate) struct SpoolTrace {
     pub(crate) path: String,
     pub(crate) uuid: Uuid,
     pub(crate) byte_order: ByteOrder,
+    /// Clock of the packets' times; `None` if the trace has none or several.
+    pub(crate) clock: Option<TraceClock>,
+}
+
+/// Clock of a trace, which converts cycles to nanoseconds since the clock's origin and back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TraceClock {
+    frequency: i128,
+    offset_ns: i128,
 }
 
 /// A stream file of a trace with its index.
@@ -32,33 +42,50 @@ pub(crate) struct SpoolStream {
     data: File,
     index: File,
     layout: IndexLayout,
-    /// Number of entries that were read.
+    /// Number of entries that were read or skipped.
     read: u64,
+    /// Number of entries whose packets were removed.
+    removed: u64,
 }
 
 const METADATA: &str = "metadata";
+/// Name of the file that is in a trace's directory while BlkKin's agent writes the trace.
+const MARK: &str = ".recording";
+const NS_PER_S: i128 = 1_000_000_000;
 /// Maximum depth of directories.
 const DEPTH_MAX: usize = 16;
 /// Maximum size of a packet in bytes.
 const PACKET_BYTES_MAX: u64 = 256 << 20;
 
-/// Returns the directories of all traces at and below `root`, in the order of their paths.
-pub(crate) fn find_traces(root: &Path) -> io::Result<Vec<PathBuf>> {
+/// Returns the directories of all traces at and below `root`, in the order of their paths. Calls
+/// `visit` for each directory before it is read.
+pub(crate) fn find_traces(root: &Path, visit: &mut dyn FnMut(&Path)) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
-    find_below(root, 0, &mut found)?;
+    find_below(root, 0, visit, &mut found)?;
     found.sort();
     Ok(found)
 }
 
-fn find_below(directory: &Path, depth: usize, found: &mut Vec<PathBuf>) -> io::Result<()> {
+fn find_below(
+    directory: &Path,
+    depth: usize,
+    visit: &mut dyn FnMut(&Path),
+    found: &mut Vec<PathBuf>,
+) -> io::Result<()> {
+    visit(directory);
+    let entries = match fs::read_dir(directory) {
+        // Directories below the root may disappear at any time.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && depth > 0 => return Ok(()),
+        entries => entries?,
+    };
     if directory.join(METADATA).is_file() {
         found.push(directory.to_owned());
     }
-    for entry in fs::read_dir(directory)? {
+    for entry in entries {
         let entry = entry?;
         let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
         if depth < DEPTH_MAX && !is_hidden && entry.file_type()?.is_dir() {
-            find_below(&entry.path(), depth + 1, found)?;
+            find_below(&entry.path(), depth + 1, visit, found)?;
         }
     }
     Ok(())
@@ -87,7 +114,16 @@ impl SpoolTrace {
         });
         let path = names.collect::<io::Result<Vec<&str>>>()?.join("/");
         let byte_order = schema.trace.byte_order;
-        Ok(Some(SpoolTrace { directory: directory.to_owned(), path, uuid, byte_order }))
+        let clock = match &schema.clocks[..] {
+            [clock] => Some(TraceClock::new(clock)),
+            _ => None,
+        };
+        Ok(Some(SpoolTrace { directory: directory.to_owned(), path, uuid, byte_order, clock }))
+    }
+
+    /// Returns whether BlkKin's agent is writing the trace, or may continue it.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.directory.join(MARK).exists()
     }
 
     /// Reads the text of the metadata; `None` while it is empty or incomplete.
@@ -118,6 +154,23 @@ impl SpoolTrace {
     }
 }
 
+impl TraceClock {
+    fn new(clock: &Clock) -> TraceClock {
+        let frequency = i128::from(clock.frequency.max(1));
+        let cycles_ns = i128::from(clock.offset_cycles) * NS_PER_S / frequency;
+        TraceClock { frequency, offset_ns: i128::from(clock.offset_seconds) * NS_PER_S + cycles_ns }
+    }
+
+    pub(crate) fn to_ns(self, cycles: u64) -> i128 {
+        self.offset_ns + i128::from(cycles) * NS_PER_S / self.frequency
+    }
+
+    /// Returns the cycles at a time, rounded down; `None` before the clock's origin.
+    pub(crate) fn to_cycles(self, ns: i128) -> Option<u64> {
+        u64::try_from((ns - self.offset_ns) * self.frequency / NS_PER_S).ok()
+    }
+}
+
 fn read_metadata(directory: &Path) -> io::Result<Option<String>> {
     let mut bytes = Vec::new();
     let file = File::open(directory.join(METADATA))?;
@@ -140,30 +193,77 @@ impl SpoolStream {
         }
         let layout = IndexLayout::decode(&header)
             .map_err(|fault| invalid(format!("{}: {fault}", path.display())))?;
-        Ok(Some(SpoolStream { name: name.to_owned(), data, index, layout, read: 0 }))
+        Ok(Some(SpoolStream { name: name.to_owned(), data, index, layout, read: 0, removed: 0 }))
     }
 
-    /// Returns the number of packets whose entries are written and not read yet.
-    pub(crate) fn waiting(&self) -> io::Result<u64> {
-        let entries = self.layout.entries_in(self.index.metadata()?.len());
-        Ok(entries.saturating_sub(self.read))
+    /// Returns the number of entries that are written.
+    pub(crate) fn entries(&self) -> io::Result<u64> {
+        Ok(self.layout.entries_in(self.index.metadata()?.len()))
+    }
+
+    /// Returns the number of packets whose entries are written and not read yet. If the stream was
+    /// cleared, all its packets are.
+    pub(crate) fn waiting(&mut self) -> io::Result<u64> {
+        let entries = self.entries()?;
+        if entries < self.read {
+            (self.read, self.removed) = (0, 0);
+        }
+        Ok(entries - self.read)
+    }
+
+    /// Returns the number of entries that were read or skipped.
+    pub(crate) fn position(&self) -> u64 {
+        self.read
+    }
+
+    /// Skips all entries before `position`.
+    pub(crate) fn skip_to(&mut self, position: u64) {
+        self.read = position;
+    }
+
+    /// Frees the memory on the disk of all packets before `position` and of their entries, except
+    /// for the last one, from which a recorder continues. The files keep their sizes.
+    pub(crate) fn remove_to(&mut self, position: u64, trace: &Path) -> io::Result<()> {
+        let kept = position.saturating_sub(1);
+        if kept <= self.removed {
+            return Ok(());
+        }
+        let entry = self.entry(kept)?;
+        let writable = |path: &Path| File::options().write(true).open(path);
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let header = INDEX_HEADER_SIZE as u64;
+        let index = writable(&index_path(trace, &self.name))?;
+        let data = writable(&trace.join(&self.name))?;
+        for (file, from, to) in
+            [(&data, 0, entry.offset), (&index, header, self.layout.offset_of(kept))]
+        {
+            if from < to {
+                fallocate(file, flags, from, to - from)?;
+            }
+        }
+        self.removed = kept;
+        Ok(())
+    }
+
+    fn entry(&self, number: u64) -> io::Result<IndexEntry> {
+        let mut bytes = vec![0; self.layout.entry_size()];
+        self.index.read_exact_at(&mut bytes, self.layout.offset_of(number))?;
+        let name = &self.name;
+        let entry = IndexEntry::decode(self.layout, &bytes)
+            .map_err(|fault| invalid(format!("entry {number} of {name}.idx: {fault}")))?;
+        match entry.packet.packet_bits / 8 {
+            size if size <= PACKET_BYTES_MAX => Ok(entry),
+            size => {
+                Err(invalid(format!("entry {number} of {name}.idx has a packet of {size} bytes")))
+            }
+        }
     }
 
     /// Returns the entry of the next packet; `None` if it is not written yet.
     pub(crate) fn next(&mut self) -> io::Result<Option<IndexEntry>> {
-        let mut bytes = vec![0; self.layout.entry_size()];
-        match self.index.read_exact_at(&mut bytes, self.layout.offset_of(self.read)) {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-            read => read?,
-        }
-        let (name, number) = (&self.name, self.read);
-        let entry = IndexEntry::decode(self.layout, &bytes)
-            .map_err(|fault| invalid(format!("entry {number} of {name}.idx: {fault}")))?;
-        match entry.packet.packet_bits / 8 {
-            size if size <= PACKET_BYTES_MAX => Ok(Some(entry)),
-            size => {
-                Err(invalid(format!("entry {number} of {name}.idx has a packet of {size} bytes")))
-            }
+        match self.entry(self.read) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+            entry => entry.map(Some),
         }
     }
 

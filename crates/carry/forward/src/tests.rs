@@ -1,53 +1,149 @@
-//! Tests with a relay on loopback: what is below its directory is what the forwarder was given.
+//! Tests with a relay on loopback: what is below its directory is what was to be delivered.
 
-use crate::forwarder::{Forwarder, SessionName, Totals};
+use crate::delivery::{Delivery, Persistence, Report};
+use crate::forwarder::{SessionName, Totals};
 use crate::target::Target;
 use blkkin_ctf::metadata::unpack;
 use blkkin_relay::{Addresses, Options, Relay};
 use blkkin_sys::testing::Scratch;
 use std::fs;
+use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 const METADATA: &str = "/* CTF 1.8 */\n\
     typealias integer { size = 32; align = 8; } := u32;\n\
     trace { major = 1; minor = 8; byte_order = le; uuid = \"2a6422d0-6cee-11e0-8c08-cb07d7b3a564\";\n\
     packet.header := struct { u32 magic; }; };\n\
+    clock { name = c; freq = 1000000000; };\n\
     stream { };\n";
 
 /// A directory with traces, and a relay with its own directory.
 struct Fixture {
     from: Scratch,
     to: Scratch,
-    relay: Relay,
+    relay: Option<Relay>,
+    addresses: Addresses,
+}
+
+/// A delivery on a thread.
+struct Running {
+    thread: JoinHandle<io::Result<Totals>>,
+    ending: UnixStream,
+    reports: Receiver<String>,
+}
+
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+fn start_relay(addresses: Addresses, output: &Path) -> Relay {
+    let options = Options { addresses, output: output.to_owned(), connections_max: 10 };
+    Relay::start(options, |_| {}).expect("a relay")
 }
 
 impl Fixture {
     fn new() -> Fixture {
         let (from, to) = (Scratch::new("forward"), Scratch::new("forwarded"));
         let free = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let addresses = Addresses { control: free, data: free, viewers: free };
-        let options = Options { addresses, output: to.0.clone(), connections_max: 10 };
-        let relay = Relay::start(options, |_| {}).expect("a relay");
-        Fixture { from, to, relay }
+        let relay = start_relay(Addresses { control: free, data: free, viewers: free }, &to.0);
+        let addresses = relay.addresses();
+        Fixture { from, to, relay: Some(relay), addresses }
     }
 
-    fn connect(&self) -> Forwarder {
-        let Addresses { control, data, .. } = self.relay.addresses();
+    fn delivery(&self, persistence: Persistence) -> Delivery {
         let target = Target {
             host: "127.0.0.1".to_owned(),
-            control_port: control.port(),
-            data_port: data.port(),
+            control_port: self.addresses.control.port(),
+            data_port: self.addresses.data.port(),
         };
         let (host, name) = ("node".to_owned(), "web".to_owned());
         let session = SessionName { host, name, producer: [1; 16] };
-        Forwarder::connect(&target, &session, &self.from.0).expect("a session")
+        Delivery::new(target, session, &self.from.0, persistence)
     }
 
-    /// Returns the path of a file at the relay.
-    fn at_relay(&self, forwarder: &Forwarder, path: &str) -> PathBuf {
-        self.to.0.join(forwarder.path()).join(path)
+    fn stop_relay(&mut self) {
+        self.relay = None;
     }
+
+    /// Starts a relay on the same ports, as soon as they are free.
+    fn restart_relay(&mut self) {
+        self.stop_relay();
+        self.relay = Some(start_relay(self.addresses, &self.to.0));
+    }
+
+    /// Returns the packets of a stream at the relay, from all sessions in their order.
+    fn packets_at_relay(&self, stream: &str) -> Vec<u8> {
+        let mut found = Vec::new();
+        collect(&self.to.0, stream, &mut found);
+        found.sort();
+        found.iter().flat_map(|path| fs::read(path).unwrap()).collect()
+    }
+}
+
+fn collect(directory: &Path, name: &str, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => collect(&path, name, found),
+            false if path.ends_with(name) => found.push(path),
+            false => {}
+        }
+    }
+}
+
+impl Running {
+    fn start(mut delivery: Delivery) -> Running {
+        let (ending, told) = UnixStream::pair().unwrap();
+        let (sender, reports) = channel();
+        let work = move || {
+            delivery.run(told.as_fd(), &mut |report| {
+                let line = match report {
+                    Report::Connected(path) => format!("connected {path}"),
+                    Report::Lost(_) => "lost".to_owned(),
+                    Report::Damaged(line) => format!("damaged {line}"),
+                    Report::Acknowledged(totals) => format!("has {}", totals.packets),
+                };
+                let _ = sender.send(line);
+            })
+        };
+        Running { thread: std::thread::spawn(work), ending, reports }
+    }
+
+    /// Waits for a report that begins with `prefix`, and returns the rest of its line.
+    fn await_report(&self, prefix: &str) -> String {
+        let until = Instant::now() + TIMEOUT;
+        while let Ok(line) = self.reports.recv_timeout(until - Instant::now()) {
+            if let Some(rest) = line.strip_prefix(prefix) {
+                return rest.trim().to_owned();
+            }
+        }
+        panic!("no report {prefix}");
+    }
+
+    fn end(mut self) -> io::Result<Totals> {
+        self.ending.write_all(b"e").unwrap();
+        self.thread.join().unwrap()
+    }
+}
+
+/// Runs a delivery of what is in the directory. Returns the totals, the path at the relay and the
+/// traces that could not be sent.
+fn deliver(fixture: &Fixture) -> (io::Result<Totals>, PathBuf, Vec<String>) {
+    let (mut path, mut damaged) = (PathBuf::new(), Vec::new());
+    let (ending, mut end) = UnixStream::pair().unwrap();
+    end.write_all(b"e").unwrap();
+    let totals =
+        fixture.delivery(Persistence::Once).run(ending.as_fd(), &mut |report| match report {
+            Report::Connected(at) => path = fixture.to.0.join(at),
+            Report::Damaged(line) => damaged.push(line.to_owned()),
+            _ => {}
+        });
+    (totals, path, damaged)
 }
 
 /// Writes a trace without packets.
@@ -58,7 +154,6 @@ fn make_trace(directory: &Path) {
 
 /// Appends packets of 8 bytes and 4 bytes of padding, and their index entries.
 fn append(directory: &Path, stream: &str, packets: u64) {
-    use std::io::Write;
     let open = |path: PathBuf| {
         let file = fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
         let size = file.metadata().unwrap().len();
@@ -69,13 +164,15 @@ fn append(directory: &Path, stream: &str, packets: u64) {
     if index_size == 0 {
         index.write_all(&[0xc1f1_dcc1_u32, 1, 1, 72].map(u32::to_be_bytes).concat()).unwrap();
     }
+    let (mut bytes, mut entries) = (Vec::new(), Vec::new());
     for number in 0..packets {
         let offset = size + number * 12;
-        let packet = [&0xc1fc_1fc1_u32.to_le_bytes()[..], &(offset as u32).to_le_bytes(), &[0; 4]];
-        data.write_all(&packet.concat()).unwrap();
+        bytes.extend([0xc1fc_1fc1, offset as u32, 0].map(u32::to_le_bytes).concat());
         let entry = [offset, 12 * 8, 8 * 8, offset, offset + 1, 0, 0, 0, offset / 12];
-        index.write_all(&entry.map(u64::to_be_bytes).concat()).unwrap();
+        entries.extend(entry.map(u64::to_be_bytes).concat());
     }
+    data.write_all(&bytes).unwrap();
+    index.write_all(&entries).unwrap();
 }
 
 #[track_caller]
@@ -98,28 +195,24 @@ fn check_equal(from: &Path, to: &Path, streams: &[&str]) {
 fn a_growing_trace_arrives_as_it_is() {
     let fixture = Fixture::new();
     let trace = fixture.from.0.join("ust/pid/a");
-    let mut forwarder = fixture.connect();
-    let no_warning = |line: &str| panic!("{line}");
-    assert_eq!(forwarder.send(no_warning).unwrap(), 0);
+    let running = Running::start(fixture.delivery(Persistence::Follow));
+    let path = fixture.to.0.join(running.await_report("connected"));
     make_trace(&trace);
     append(&trace, "ch_0", 3);
-    assert_eq!(forwarder.send(no_warning).unwrap(), 3);
+    assert_eq!(running.await_report("has"), "3");
     // New metadata, a new stream, and a trace that appears later.
-    fs::write(trace.join("metadata"), format!("{METADATA}event {{ id = 1; name = a; }};\n"))
-        .unwrap();
-    append(&trace, "ch_0", 300);
+    let more = format!("{METADATA}event {{ id = 1; name = a; }};\n");
+    fs::write(trace.join(".metadata.new"), more).unwrap();
+    fs::rename(trace.join(".metadata.new"), trace.join("metadata")).unwrap();
+    append(&trace, "ch_0", 3000);
     append(&trace, "ch_1", 1);
     let other = fixture.from.0.join("ust/pid/b");
     make_trace(&other);
     append(&other, "ch_0", 2);
-    assert_eq!(forwarder.send(no_warning).unwrap(), 303);
-    assert_eq!(forwarder.send(no_warning).unwrap(), 0);
-    let at = |path: &str| fixture.at_relay(&forwarder, path);
-    let (to, to_other) = (at("ust/pid/a"), at("ust/pid/b"));
-    let totals = forwarder.end().unwrap();
-    assert_eq!(totals, Totals { traces: 2, packets: 306, bytes: 306 * 8 });
-    check_equal(&trace, &to, &["ch_0", "ch_1"]);
-    check_equal(&other, &to_other, &["ch_0"]);
+    let totals = running.end().unwrap();
+    assert_eq!(totals, Totals { traces: 2, packets: 3006, bytes: 3006 * 8 });
+    check_equal(&trace, &path.join("ust/pid/a"), &["ch_0", "ch_1"]);
+    check_equal(&other, &path.join("ust/pid/b"), &["ch_0"]);
 }
 
 #[test]
@@ -131,44 +224,130 @@ fn a_trace_that_cannot_be_sent_is_told_once_and_others_are_sent() {
     let good = fixture.from.0.join("good");
     make_trace(&good);
     append(&good, "ch_0", 1);
-    let mut forwarder = fixture.connect();
-    let mut warnings = Vec::new();
-    for _ in 0..2 {
-        forwarder.send(|line| warnings.push(line.to_owned())).unwrap();
-    }
-    assert_eq!(warnings.len(), 1, "{warnings:?}");
-    let to = fixture.at_relay(&forwarder, "good");
-    forwarder.end().unwrap();
-    check_equal(&good, &to, &["ch_0"]);
+    let (totals, path, damaged) = deliver(&fixture);
+    assert_eq!(totals.unwrap().packets, 1);
+    assert_eq!(damaged.len(), 1, "{damaged:?}");
+    check_equal(&good, &path.join("good"), &["ch_0"]);
 }
 
-/// Damage of an index is an error with its place, never a panic or a large allocation.
+/// Damage of an index is reported with its place, costs no large allocation, and does not keep
+/// other traces from being sent.
 #[test]
-fn damaged_indexes_are_errors() {
+fn damaged_indexes_are_reported() {
     for (offset, bytes) in
         [(0, [0; 8]), (8, [0xff; 8]), (24, [0xff; 8]), (24, [0, 0, 0, 0, 0, 0, 0, 7])]
     {
         let fixture = Fixture::new();
-        let trace = fixture.from.0.join("a");
-        make_trace(&trace);
-        append(&trace, "ch_0", 1);
-        let path = trace.join("index/ch_0.idx");
+        for name in ["a", "b"] {
+            let trace = fixture.from.0.join(name);
+            make_trace(&trace);
+            append(&trace, "ch_0", 1);
+        }
+        let path = fixture.from.0.join("a/index/ch_0.idx");
         let mut index = fs::read(&path).unwrap();
         index[offset..offset + 8].copy_from_slice(&bytes);
         fs::write(&path, index).unwrap();
-        let mut forwarder = fixture.connect();
-        let error = forwarder.send(|line| panic!("{line}")).unwrap_err();
-        assert!(error.to_string().contains("ch_0.idx"), "{error}");
+        let (totals, path, damaged) = deliver(&fixture);
+        assert_eq!(totals.unwrap().packets, 1);
+        assert!(damaged.iter().any(|line| line.contains("ch_0.idx")), "{damaged:?}");
+        check_equal(&fixture.from.0.join("b"), &path.join("b"), &["ch_0"]);
     }
 }
 
 #[test]
-fn a_relay_that_is_missing_is_an_error() {
-    let fixture = Fixture::new();
-    let mut forwarder = fixture.connect();
+fn a_relay_that_is_missing_is_an_error_at_first_and_at_the_end() {
+    let mut fixture = Fixture::new();
     let trace = fixture.from.0.join("a");
     make_trace(&trace);
+    let running = Running::start(fixture.delivery(Persistence::Follow));
+    running.await_report("connected");
+    fixture.stop_relay();
     append(&trace, "ch_0", 1);
-    drop(fixture.relay);
-    assert!(forwarder.send(|_| {}).is_err());
+    running.await_report("lost");
+    assert!(running.end().is_err());
+    for persistence in [Persistence::Once, Persistence::Follow] {
+        let running = Running::start(fixture.delivery(persistence));
+        assert!(running.end().is_err());
+    }
+}
+
+/// Each packet that a relay has acknowledged is sent once, over all its restarts and those of the
+/// sender. The packets here are numbered.
+#[test]
+fn acknowledged_packets_are_sent_once() {
+    let mut fixture = Fixture::new();
+    let trace = fixture.from.0.join("a");
+    make_trace(&trace);
+    let resumed = |fixture: &Fixture| {
+        Running::start(fixture.delivery(Persistence::Forever).resume().unwrap())
+    };
+    let mut running = resumed(&fixture);
+    running.await_report("connected");
+    let mut expected = 0;
+    for round in 0..3 {
+        append(&trace, "ch_0", 50);
+        expected += 50;
+        running.await_report("has");
+        match round {
+            // The relay ends while nothing is under way.
+            0 => {
+                fixture.stop_relay();
+                running.await_report("lost");
+                fixture.restart_relay();
+                running.await_report("connected");
+            }
+            // The sender is told to end, and another one continues.
+            1 => {
+                running.end().unwrap();
+                running = resumed(&fixture);
+                running.await_report("connected");
+            }
+            // Packets wait while the relay is away.
+            _ => {
+                fixture.stop_relay();
+                append(&trace, "ch_0", 50);
+                expected += 50;
+                running.await_report("lost");
+                fixture.restart_relay();
+                running.await_report("has");
+            }
+        }
+    }
+    running.end().unwrap();
+    let numbers: Vec<u32> = fixture
+        .packets_at_relay("ch_0")
+        .chunks(12)
+        .map(|packet| u32::from_le_bytes(packet[4..8].try_into().unwrap()) / 12)
+        .collect();
+    assert_eq!(numbers, (0..expected).collect::<Vec<u32>>());
+}
+
+/// A spool gives back the space of what has arrived, and removes traces that have ended.
+#[test]
+fn a_spool_removes_what_has_arrived() {
+    let fixture = Fixture::new();
+    let trace = fixture.from.0.join("a");
+    make_trace(&trace);
+    fs::write(trace.join(".recording"), "").unwrap();
+    append(&trace, "ch_0", 100_000);
+    let blocks = |name: &str| fs::metadata(trace.join(name)).unwrap().blocks();
+    let before = (blocks("ch_0"), blocks("index/ch_0.idx"));
+    let delivery = fixture.delivery(Persistence::Forever).resume().unwrap().remove_delivered();
+    let running = Running::start(delivery);
+    let until = Instant::now() + TIMEOUT;
+    while blocks("ch_0") * 10 > before.0 || blocks("index/ch_0.idx") * 10 > before.1 {
+        assert!(Instant::now() < until, "{before:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // A recorder continues from the last packet.
+    let last = fs::read(trace.join("ch_0")).unwrap();
+    assert_eq!(last[last.len() - 8..][..4], (12 * 99_999_u32).to_le_bytes());
+    append(&trace, "ch_0", 1);
+    fs::remove_file(trace.join(".recording")).unwrap();
+    while trace.exists() {
+        assert!(Instant::now() < until, "the trace stays");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(running.end().unwrap().packets, 100_001);
+    assert_eq!(fixture.packets_at_relay("ch_0").len(), 12 * 100_001);
 }

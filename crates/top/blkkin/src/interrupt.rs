@@ -29,6 +29,16 @@ impl Interrupt {
         Ok(Interrupt { asked, noticed: Arc::default() })
     }
 
+    /// Installs the same handlers, and returns a socket that becomes readable by the first signal.
+    pub(crate) fn listen_on_socket() -> io::Result<UnixStream> {
+        Interrupt::listen()?;
+        let (told, tell) = UnixStream::pair()?;
+        for signal in ending_signals() {
+            signal_hook::low_level::pipe::register(signal, tell.try_clone()?)?;
+        }
+        Ok(told)
+    }
+
     pub(crate) fn is_set(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
     }

@@ -3,10 +3,11 @@
 use crate::exit::{self, Error, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::{ignore_closed_pipe, plural, raw_stdout};
-use blkkin_forward::{Forwarder, SessionName, Target, Totals};
+use blkkin_forward::{Delivery, Persistence, Report, SessionName, Target, Totals};
 use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// Send the traces in a directory to a relay
 ///
@@ -16,7 +17,8 @@ use std::time::Duration;
 /// has CTF 1.8.
 ///
 /// With --follow, traces, streams, packets and metadata that are added later are sent, too, until
-/// Ctrl-C.
+/// Ctrl-C. If the connection fails, it is made again, and what the relay has not acknowledged is
+/// sent in a new session of the same name.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
@@ -51,15 +53,11 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Pause between two rounds with --follow.
-const PAUSE: Duration = Duration::from_millis(20);
-
 pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     if !args.directory.is_dir() {
         return Err(Error::failed(format!("{} is no directory", args.directory.display())));
     }
     let session = args.session()?;
-    let interrupt = Interrupt::listen()?;
     let Target { host, control_port, .. } = &args.target;
     let failed = |error: io::Error| {
         let told = Error::failed(format!("cannot send to {host} port {control_port}: {error}"));
@@ -70,30 +68,42 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
             _ => told,
         }
     };
-    let mut forwarder =
-        Forwarder::connect(&args.target, &session, &args.directory).map_err(failed)?;
-    let path = forwarder.path().to_owned();
-    let mut is_complete = true;
-    loop {
-        let ends = !args.follow || interrupt.is_set();
-        let warn = |line: &str| {
+    let (ending, persistence) = match args.follow {
+        true => (Interrupt::listen_on_socket()?, Persistence::Follow),
+        false => (readable_socket()?, Persistence::Once),
+    };
+    let mut delivery =
+        Delivery::new(args.target.clone(), session.clone(), &args.directory, persistence);
+    let (mut path, mut is_complete) = (String::new(), true);
+    let mut report = |report: Report<'_>| match report {
+        Report::Connected(at) => {
+            if !path.is_empty() {
+                exit::note(&format!("connected again; the rest is at the relay in {at}"));
+            }
+            at.clone_into(&mut path);
+        }
+        Report::Lost(error) => {
+            exit::warn(&format!("connection lost, and tried again until Ctrl-C: {error}"));
+        }
+        Report::Damaged(line) => {
             exit::warn(line);
             is_complete = false;
-        };
-        let sent = forwarder.send(warn).map_err(failed)?;
-        if ends {
-            break;
         }
-        if sent == 0 {
-            std::thread::sleep(PAUSE);
-        }
-    }
-    let totals = forwarder.end().map_err(failed)?;
+        Report::Acknowledged(_) => {}
+    };
+    let totals = delivery.run(ending.as_fd(), &mut report).map_err(failed)?;
     ignore_closed_pipe(print(&args, &session, &path, totals))?;
     if totals.traces == 0 {
         exit::warn(&format!("{} has no trace", args.directory.display()));
     }
     Ok(if is_complete && totals.traces > 0 { Exit::Ok } else { Exit::Failed })
+}
+
+/// Returns a socket that is readable from the start.
+fn readable_socket() -> io::Result<UnixStream> {
+    let (told, mut tell) = UnixStream::pair()?;
+    tell.write_all(&[0])?;
+    Ok(told)
 }
 
 impl Args {

@@ -1,0 +1,219 @@
+//! Delivery of the traces below a directory to a relay, over as many connections as it takes.
+
+use crate::forwarder::{Forwarder, SessionName, Totals};
+use crate::positions::Positions;
+use crate::target::Target;
+use crate::watcher::{Changes, Watcher};
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Delivery of the traces below a directory. What a relay has acknowledged is not sent again, so
+/// each connection has a session of its own with the rest.
+#[derive(Debug)]
+pub struct Delivery {
+    target: Target,
+    session: SessionName,
+    root: PathBuf,
+    persistence: Persistence,
+    is_spool: bool,
+    positions: Positions,
+    watcher: Watcher,
+    forwarder: Option<Forwarder>,
+    /// Numbers of what was sent over earlier connections.
+    totals: Totals,
+    has_connected: bool,
+    /// When to ask the relay next what has arrived; `None` if it has all that was sent.
+    acknowledge_at: Option<Instant>,
+    /// Number of failures since the relay last acknowledged something.
+    failures: u32,
+}
+
+/// Which failures of the connection are final.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Persistence {
+    /// The first failure is final.
+    Once,
+    /// Failures are final before the first connection, and after the work was told to end.
+    Follow,
+    /// No failure is final.
+    Forever,
+}
+
+/// Report of a delivery.
+#[derive(Debug)]
+pub enum Report<'a> {
+    /// The relay has accepted a session, whose path this is.
+    Connected(&'a str),
+    /// The connection has failed, and is tried again until it succeeds.
+    Lost(&'a io::Error),
+    /// A trace cannot be sent, or not completely.
+    Damaged(&'a str),
+    /// The relay has acknowledged everything that was sent so far.
+    Acknowledged(Totals),
+}
+
+/// Pause between questions whether packets have arrived.
+const ACKNOWLEDGE_PAUSE: Duration = Duration::from_millis(200);
+/// Pause after the first failure in a row. It doubles up to the longest one.
+const RETRY_PAUSE_MIN: Duration = Duration::from_millis(100);
+const RETRY_PAUSE_MAX: Duration = Duration::from_secs(5);
+/// Longest wait without any change. Files on some network file systems change without notice.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+
+impl Delivery {
+    /// Prepares the delivery of the traces below `root`.
+    pub fn new(
+        target: Target,
+        session: SessionName,
+        root: &Path,
+        persistence: Persistence,
+    ) -> Delivery {
+        Delivery {
+            target,
+            session,
+            root: root.to_owned(),
+            persistence,
+            is_spool: false,
+            positions: Positions::default(),
+            watcher: Watcher::new(),
+            forwarder: None,
+            totals: Totals::default(),
+            has_connected: false,
+            acknowledge_at: None,
+            failures: 0,
+        }
+    }
+
+    /// Continues an earlier delivery of the directory, and notes in a hidden file there how far
+    /// this one gets.
+    pub fn resume(mut self) -> io::Result<Delivery> {
+        self.positions = Positions::read(&self.root)?;
+        Ok(self)
+    }
+
+    /// Removes packets that the relay has acknowledged, and traces that have ended.
+    pub fn remove_delivered(mut self) -> Delivery {
+        self.is_spool = true;
+        self
+    }
+
+    /// Sends what is in the directory and what is added, until `ending` becomes readable and all
+    /// has arrived.
+    pub fn run(
+        &mut self,
+        ending: BorrowedFd<'_>,
+        report: &mut dyn FnMut(Report<'_>),
+    ) -> io::Result<Totals> {
+        let mut changes = Changes { in_tree: true, ..Changes::default() };
+        loop {
+            match self.advance(&mut changes, ending, report) {
+                Ok(true) => {}
+                Ok(false) => return Ok(self.totals),
+                Err(error) => {
+                    let is_ending = changes.is_ending;
+                    changes = self.pause(error, is_ending, ending, report)?;
+                }
+            }
+        }
+    }
+
+    /// Sends what has changed, and waits for more. Returns false once all has arrived at the end.
+    fn advance(
+        &mut self,
+        changes: &mut Changes,
+        ending: BorrowedFd<'_>,
+        report: &mut dyn FnMut(Report<'_>),
+    ) -> io::Result<bool> {
+        if changes.of_relay {
+            // The relay sends nothing unasked.
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
+        let Delivery { target, session, root, positions, watcher, is_spool, .. } = self;
+        let forwarder = match &mut self.forwarder {
+            Some(forwarder) => forwarder,
+            none => {
+                let new = Forwarder::connect(target, session, root, *is_spool)?;
+                report(Report::Connected(new.path()));
+                self.has_connected = true;
+                none.insert(new)
+            }
+        };
+        let warn = &mut |line: &str| report(Report::Damaged(line));
+        let sent = forwarder.send(changes, positions, watcher, warn)?;
+        if changes.is_ending && sent.packets == 0 {
+            let Some(forwarder) = self.forwarder.take() else { return Ok(false) };
+            let totals = forwarder.end(positions)?;
+            positions.save()?;
+            self.totals = self.totals.and(totals);
+            return Ok(false);
+        }
+        let now = Instant::now();
+        if forwarder.next_beacon().is_some_and(|due| due <= now) {
+            forwarder.send_beacons()?;
+        }
+        if self.acknowledge_at.is_some_and(|due| due <= now) {
+            self.acknowledge_at = None;
+            if forwarder.acknowledge(positions)? {
+                report(Report::Acknowledged(self.totals.and(forwarder.totals())));
+            }
+            positions.save()?;
+            self.failures = 0;
+        }
+        if changes.in_tree || self.acknowledge_at.is_none() {
+            forwarder.close_ended(positions)?;
+        }
+        if self.acknowledge_at.is_none() && forwarder.has_unacknowledged() {
+            self.acknowledge_at = Some(now + ACKNOWLEDGE_PAUSE);
+        }
+        let due = forwarder.next_beacon().into_iter().chain(self.acknowledge_at).min();
+        let timeout = due.map_or(WAIT_MAX, |due| due.saturating_duration_since(now));
+        let timeout = sent.pause.map_or(timeout, |pause| timeout.min(pause));
+        let mut more = watcher.wait(ending, Some(forwarder.relay()), timeout)?;
+        more.in_tree |= sent.pause.is_some() || more.is_ending;
+        *changes = more;
+        Ok(true)
+    }
+
+    /// Waits after a failure, unless it is final.
+    fn pause(
+        &mut self,
+        error: io::Error,
+        is_ending: bool,
+        ending: BorrowedFd<'_>,
+        report: &mut dyn FnMut(Report<'_>),
+    ) -> io::Result<Changes> {
+        if let Some(forwarder) = self.forwarder.take() {
+            self.totals = self.totals.and(forwarder.totals());
+        }
+        self.acknowledge_at = None;
+        let is_final = match self.persistence {
+            Persistence::Once => true,
+            Persistence::Follow => is_ending || !self.has_connected,
+            Persistence::Forever => false,
+        };
+        if is_final {
+            return Err(error);
+        }
+        let pause = RETRY_PAUSE_MIN * 2_u32.saturating_pow(self.failures);
+        let pause = pause.min(RETRY_PAUSE_MAX);
+        if self.failures == 0 {
+            report(Report::Lost(&error));
+        }
+        self.failures = self.failures.saturating_add(1).min(16);
+        let until = Instant::now() + pause;
+        let mut is_ending = is_ending;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(Changes { in_tree: true, is_ending, ..Changes::default() });
+            }
+            if is_ending {
+                std::thread::sleep(left);
+            } else {
+                is_ending = self.watcher.wait(ending, None, left)?.is_ending;
+            }
+        }
+    }
+}
