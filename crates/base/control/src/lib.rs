@@ -59,6 +59,7 @@ mod channel;
 mod decoder;
 mod encoding;
 mod fault;
+mod forwarding;
 mod handshake;
 mod message;
 mod redaction;
@@ -79,6 +80,9 @@ pub use application::{
 pub use channel::{Channel, Context, EVENT_SIZES, Mode, WAIT_FOREVER, WAIT_MAX_US};
 pub use decoder::{Decoder, Received};
 pub use fault::{DecodeError, Fault, Reason};
+pub use forwarding::{
+    Destination, ForwardProgress, ForwardReport, ForwardTask, Forwarding, SessionForward,
+};
 pub use handshake::{Answer, Clock, Hello, Opening, Refused, Role, Welcome};
 pub use message::{HEADER_SIZE, Kind, Messages, encode};
 pub use redaction::{Redaction, RedactionError, RedactionMethod};

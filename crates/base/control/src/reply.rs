@@ -3,6 +3,7 @@
 use crate::application::EventType;
 use crate::channel::Channel;
 use crate::encoding::{Flag, Number, Optional, RecordForm};
+use crate::forwarding::{ForwardTask, Forwarding};
 use crate::handshake::{Clock, PROGRAM, RELEASE};
 use crate::limits::{BODY_SIZE_MAX, CODE_SIZE_MAX, MESSAGE_SIZE_MAX, PATH_SIZE_MAX};
 use crate::redaction::{Redaction, redactions};
@@ -59,6 +60,11 @@ messages! {
         /// Reach of a program's rings for one channel. Replies to `Status`, to `Snapshot` and to
         /// `ListSessions` of a single session contain this item for sessions for snapshots.
         0x0412 Reach(reach: Reach = RecordForm),
+        /// Session to forward, for the forwarder.
+        0x0420 ForwardTask(task: ForwardTask = RecordForm),
+        /// Forwarding of the session in the most recent `Session` item. Replies to `Status` contain
+        /// this item, too, also for destroyed sessions that the relay does not have yet.
+        0x0421 Forwarding(forwarding: Forwarding = RecordForm),
     }
 }
 
@@ -99,6 +105,8 @@ pub mod code {
     pub const OUTPUT: &str = "output";
     /// Code for a request that the user's rights do not permit.
     pub const NOT_PERMITTED: &str = "not-permitted";
+    /// Code for a session that cannot be forwarded to a relay.
+    pub const FORWARD: &str = "forward";
     /// Code for events of the kernel that cannot be recorded.
     pub const KERNEL: &str = "kernel";
 }

@@ -2,6 +2,7 @@
 
 use crate::channel::Channel;
 use crate::encoding::{Flag, Number, Optional, RecordForm};
+use crate::forwarding::{ForwardReport, SessionForward};
 use crate::limits::BODY_SIZE_MAX;
 use crate::redaction::{Redaction, redactions};
 use crate::selection::{Processes, Selection};
@@ -67,6 +68,15 @@ messages! {
         /// Creates a session for snapshots as `CreateSession` does, with the events to retain. An
         /// older agent refuses this request, and so creates no session that retains less.
         0x0314 CreateRetainingSession(new: RetainingSession = RecordForm),
+        /// Forwards a session to a relay. An older agent refuses this request, and so creates no
+        /// session whose events stay on the machine.
+        0x0320 ForwardSession(forward: SessionForward = RecordForm),
+        /// Requests the sessions to forward, for the agent's forwarder only. Replies with all
+        /// `ForwardTask`s, at the first request at once, else when they differ from those of the
+        /// last reply.
+        0x0321 AwaitForwarding(is_first: bool = Flag),
+        /// Reports the progress of a forwarded session, for the agent's forwarder only.
+        0x0322 ReportForwarding(report: ForwardReport = RecordForm),
     }
 }
 

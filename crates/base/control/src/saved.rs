@@ -3,6 +3,7 @@
 
 use crate::channel::Channel;
 use crate::encoding::{Flag, Number, RecordForm};
+use crate::forwarding::ForwardTask;
 use crate::limits::BODY_SIZE_MAX;
 use crate::reply::{Loss, RedactedRule, RingTotals, Rule, SessionState};
 use crate::request::Retention;
@@ -40,6 +41,8 @@ messages! {
         0x050b RedactedRule(rule: RedactedRule = RecordForm),
         /// Retention of a session for snapshots.
         0x050c Retention(retention: SavedRetention = RecordForm),
+        /// Session that is forwarded to a relay. It may be destroyed already.
+        0x0520 Forward(task: ForwardTask = RecordForm),
     }
 }
 

@@ -7,7 +7,6 @@ use crate::connection::Connection;
 use crate::deferred_close::{DeferredClose, Intake, intake_of};
 use crate::directories::Directories;
 use crate::fair_queue::{LAST_TURN, TURN, Turns};
-use crate::kernel_tracer::KernelTracer;
 use crate::log::Log;
 use crate::node::Node;
 use crate::notebook::Notebook;
@@ -22,6 +21,7 @@ use crate::saved::{self, SavedState};
 use crate::sessions::Sessions;
 use crate::snapshots::Snapshots;
 use crate::source::{ConnectionId, EACH_WRITE, Poller, Source, source_of};
+use crate::waiting_process::WaitingProcess;
 use blkkin_control::{
     Answer, DecodeError, Decoder, Hello, Opening, Received, Refused, Request, Role, Version,
     Welcome,
@@ -58,7 +58,9 @@ pub struct Options {
     /// Resource limits that apply to each user.
     pub limits: Limits,
     /// Tracer of the kernel; `None` if the kernel cannot be traced.
-    pub kernel_tracer: Option<KernelTracer>,
+    pub kernel_tracer: Option<WaitingProcess>,
+    /// Forwarder of sessions to relays; `None` if sessions cannot be forwarded.
+    pub forwarder: Option<WaitingProcess>,
     /// Function that writes a line to the log.
     pub log: fn(&str),
 }
@@ -182,6 +184,7 @@ impl Agent {
             directories: Directories::new(options.is_public, own_uid),
             snapshots: Snapshots::default(),
             kernel_tracer: options.kernel_tracer.clone(),
+            forwarder: options.forwarder.clone(),
             poller,
         };
         Ok(Agent {
@@ -251,6 +254,7 @@ impl Agent {
         // The new thread inherits the confinement of this thread.
         self.node.sessions.page_cache = Some(PageCacheTrimmer::start()?);
         self.node.start_kernel_tracer();
+        self.node.answer_forwarder();
         Ok(())
     }
 
@@ -270,6 +274,7 @@ impl Agent {
         self.node.use_directories(now);
         self.node.step_snapshots();
         self.node.step_clear_jobs();
+        self.node.answer_forwarder();
         // Handles the next request of commands whose last request is finished. If the turn's time
         // is used up, the remaining commands follow in the next turn.
         let resumed = std::mem::take(&mut self.node.peers.resumed).into_iter().collect();

@@ -297,7 +297,7 @@ impl Attachment {
                 let mut own = Packets::default();
                 let mut before = None;
                 while before.replace(own.headers().len()) != Some(own.headers().len()) {
-                    set.read_packets(ring, &mut own);
+                    set.read_packets(ring, &mut own, u64::MAX);
                 }
                 set.finish(ring, &mut own);
                 packets.append(own);

@@ -2,8 +2,8 @@
 //! and root.
 
 use crate::agent::{Agent, Options};
-use crate::kernel_tracer::KernelTracer;
 use crate::quota::Limits;
+use crate::waiting_process::WaitingProcess;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, PipeWriter};
 use std::os::fd::AsFd;
@@ -34,14 +34,16 @@ impl Background {
     /// Starts an agent with the default resource limits. Only this user can enter the directory of
     /// the agent's socket.
     pub fn start(log: fn(&str)) -> io::Result<Background> {
-        Background::start_with(log, Limits::default(), None)
+        Background::start_with(log, Limits::default(), None, None)
     }
 
-    /// Starts an agent with the given resource limits for each user, and a tracer of the kernel.
+    /// Starts an agent with the given resource limits for each user, and processes that it starts when it
+    /// needs them.
     pub fn start_with(
         log: fn(&str),
         limits: Limits,
-        kernel_tracer: Option<KernelTracer>,
+        kernel_tracer: Option<WaitingProcess>,
+        forwarder: Option<WaitingProcess>,
     ) -> io::Result<Background> {
         let directory = private_directory()?;
         let socket = directory.join("agent.sock");
@@ -53,6 +55,7 @@ impl Background {
             manager: None,
             limits,
             kernel_tracer,
+            forwarder,
             log,
         };
         let agent = Agent::bind(options);

@@ -52,12 +52,32 @@ pub(crate) fn confine(traces: &mut dyn Iterator<Item = OwnedFd>) -> Vec<String> 
             rustix::thread::set_no_new_privs(true).map_err(|error| error.to_string()),
         ),
         ("files", restrict_files(traces)),
-        ("system calls", restrict_calls()),
+        ("system calls", restrict_calls(Network::Unreachable)),
     ];
+    described(steps)
+}
+
+/// Returns a log line for each step that failed.
+fn described<const N: usize>(steps: [(&str, Result<(), String>); N]) -> Vec<String> {
     let failed = |(what, done): (&str, Result<(), String>)| {
         done.err().map(|error| format!("cannot give up {what}: {error}"))
     };
     steps.into_iter().filter_map(failed).collect()
+}
+
+/// Confines this thread, and all threads that it starts later, as the agent is confined, except that
+/// they can connect to other machines and read files as their user. Returns a log line for each
+/// restriction that failed.
+pub fn confine_forwarder() -> Vec<String> {
+    let steps = [
+        ("powers of root", drop_capabilities(CAPABILITIES)),
+        (
+            "new privileges",
+            rustix::thread::set_no_new_privs(true).map_err(|error| error.to_string()),
+        ),
+        ("system calls", restrict_calls(Network::Reachable)),
+    ];
+    described(steps)
 }
 
 /// Confines this thread to reading symbolic links. As root, the thread can also read those in
@@ -202,16 +222,27 @@ fn refused() -> impl Iterator<Item = libc::c_long> {
     REFUSED.into_iter().chain(others.filter(|_| cfg!(target_arch = "x86_64")))
 }
 
-fn restrict_calls() -> Result<(), String> {
+/// Whether a thread can connect to other machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Network {
+    Reachable,
+    Unreachable,
+}
+
+fn restrict_calls(network: Network) -> Result<(), String> {
     let mut rules: BTreeMap<i64, _> = refused().map(|call| (call, Vec::new())).collect();
     // The old calls `fork` and `vfork` start processes in any case.
     #[cfg(target_arch = "x86_64")]
     rules.extend([libc::SYS_fork, libc::SYS_vfork].map(|call| (call, Vec::new())));
-    // Refuses to start processes; threads can be started. Only Unix sockets can be made; the agent
-    // needs them to notify the service manager.
+    // Refuses to start processes; threads can be started.
     let is_process = SeccompCmpOp::MaskedEq(libc::CLONE_THREAD as u64);
     rules.insert(libc::SYS_clone, vec![rule(0, is_process, 0)?]);
-    rules.insert(libc::SYS_socket, vec![rule(0, SeccompCmpOp::Ne, libc::AF_UNIX as u64)?]);
+    if network == Network::Reachable {
+        rules.remove(&libc::SYS_connect);
+    } else {
+        // Only Unix sockets can be made; the agent needs them to notify the service manager.
+        rules.insert(libc::SYS_socket, vec![rule(0, SeccompCmpOp::Ne, libc::AF_UNIX as u64)?]);
+    }
     let refuse = SeccompAction::Errno(libc::EPERM as u32);
     filter_calls(rules, SeccompAction::Allow, refuse)?;
     // The arguments of `clone3` are in memory, which a filter cannot read. C libraries fall back to

@@ -8,7 +8,6 @@ use crate::command::{Listing, Requester};
 use crate::deferred_close::DeferredClose;
 use crate::directories::{self, Directories, DirectoryRequest, OutputPurpose};
 use crate::effect::Effect;
-use crate::kernel_tracer::KernelTracer;
 use crate::log::Log;
 use crate::losses::{Amount, Losses};
 use crate::output::Output;
@@ -24,6 +23,7 @@ use crate::requests::{
 use crate::sessions::Sessions;
 use crate::snapshots::Snapshots;
 use crate::source::{ConnectionId, EACH_WRITE, Poller, Source};
+use crate::waiting_process::WaitingProcess;
 use blkkin_control::{
     Cause, Failed, FromApplication, Reply, Request, RetainingSession, SpanSlot, ToApplication,
     Unavailable, code,
@@ -58,7 +58,9 @@ pub(crate) struct Node {
     pub(crate) directories: Directories,
     pub(crate) snapshots: Snapshots,
     /// `None` if this agent was started without the rights to trace the kernel.
-    pub(crate) kernel_tracer: Option<KernelTracer>,
+    pub(crate) kernel_tracer: Option<WaitingProcess>,
+    /// `None` if sessions cannot be forwarded to relays.
+    pub(crate) forwarder: Option<WaitingProcess>,
 }
 
 /// Number of queued bytes above which sending of a list pauses, until the command has read some.
@@ -101,6 +103,7 @@ impl Node {
             accounts: &mut self.accounts,
             traces: self.traces.as_deref(),
             has_kernel_tracer: self.kernel_tracer.is_some(),
+            has_forwarder: self.forwarder.is_some(),
             effects: Vec::new(),
         }
     }
@@ -461,6 +464,9 @@ impl Node {
                 }
             }
             Ok(Answer::List(listing)) => self.send_list(id, listing),
+            Ok(Answer::AwaitForwarding { is_first }) => {
+                self.sessions.forwardings.wait(id, is_first);
+            }
             Ok(Answer::Clear { session, descriptors }) => {
                 self.requests().clear(id, session, descriptors);
             }
@@ -525,6 +531,22 @@ impl Node {
                 self.log.line(&format!("cannot start the tracer of the kernel: {error}"));
                 false
             }
+        }
+    }
+
+    /// Sends the forwarder the list of sessions, if it has changed and the forwarder waits for it.
+    /// Starts the forwarder for the first of them.
+    pub(crate) fn answer_forwarder(&mut self) {
+        if self.sessions.forwardings.is_empty() && !self.sessions.forwardings.has_forwarder() {
+            return;
+        }
+        if let Some(Err(error)) = self.forwarder.as_mut().map(|one| one.start(&self.socket)) {
+            self.log.line(&format!("cannot start the forwarder of sessions: {error}"));
+            self.forwarder = None;
+        }
+        if let Some((forwarder, tasks)) = self.sessions.forwardings.take_answer() {
+            tasks.iter().for_each(|task| self.reply(forwarder, task));
+            self.finish(forwarder, &Reply::Done);
         }
     }
 
@@ -603,6 +625,7 @@ impl Node {
                 // Packets that cannot be written are counted as lost.
                 let _ = self.programs.detach(session, &mut self.sessions);
                 let losses = self.sessions.archive_losses(session, name, uid, &self.accounts);
+                self.sessions.forwardings.end(session);
                 losses.iter().for_each(|loss| self.reply(command, loss));
                 None
             }

@@ -358,7 +358,7 @@ impl Program {
             for ring in 0..attachment.rings.count() {
                 let mark = attachment.rings.mark(ring);
                 packets.clear();
-                attachment.rings.read_packets(ring, &mut packets);
+                attachment.rings.read_packets(ring, &mut packets, trace.room());
                 if packets.is_empty() {
                     continue;
                 }

@@ -689,6 +689,7 @@ mod tests {
                 accounts: &mut self.accounts,
                 traces: None,
                 has_kernel_tracer: false,
+                has_forwarder: false,
                 effects: Vec::new(),
             }
         }

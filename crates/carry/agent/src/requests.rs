@@ -24,9 +24,9 @@ use crate::source::ConnectionId;
 use blkkin_control::limits::REDACTIONS_MAX;
 use blkkin_control::sampling::Sampling;
 use blkkin_control::{
-    Activity, Applications, Channel, Context, EVENT_SIZES, Events, Failed, Mode, NewChannel,
-    Purpose, RedactedEvents, Redaction, Reply, Request, RetainingSession, Retention, Ring,
-    SessionLimit, Snapshot, ToApplication, WAIT_FOREVER, WAIT_MAX_US, code,
+    Activity, Applications, Channel, Context, EVENT_SIZES, Events, Failed, ForwardTask, Mode,
+    NewChannel, Purpose, RedactedEvents, Redaction, Reply, Request, RetainingSession, Retention,
+    Ring, SessionForward, SessionLimit, Snapshot, ToApplication, WAIT_FOREVER, WAIT_MAX_US, code,
 };
 use blkkin_filter::Filter;
 use blkkin_ring::Shape;
@@ -149,6 +149,8 @@ pub(crate) enum Answer {
     /// The request is complete when the closed traces of the session at index `session` have been
     /// removed.
     Clear { session: usize, descriptors: Share },
+    /// The request is complete when the list of forwarded sessions has changed.
+    AwaitForwarding { is_first: bool },
 }
 
 impl Answer {
@@ -158,6 +160,7 @@ impl Answer {
         !matches!(
             self,
             Answer::Unchanged
+                | Answer::AwaitForwarding { .. }
                 | Answer::MakeDirectory { .. }
                 | Answer::Settle(FollowUp::Write(_) | FollowUp::Destroy { .. }, _)
         )
@@ -172,6 +175,7 @@ pub(crate) fn may_change(request: &Request) -> bool {
             | Request::ListApplications(_)
             | Request::Status(_)
             | Request::GetSampling
+            | Request::AwaitForwarding(_)
     )
 }
 
@@ -185,6 +189,14 @@ pub(crate) fn exceeded(error: QuotaError) -> Failed {
     Failed { hint: Some(error.advice().into()), ..failed(code::QUOTA, error.reason()) }
 }
 
+/// Checks that a command runs as the agent's user or as root, as the forwarder does.
+fn check_forwarder(who: Requester) -> Result<(), Failed> {
+    match [0, blkkin_sys::user_id()].contains(&who.owner.uid) {
+        true => Ok(()),
+        false => Err(failed(code::NOT_PERMITTED, "only the agent's forwarder may request this")),
+    }
+}
+
 /// Handlers of requests, with the state that they change.
 #[derive(Debug)]
 pub(crate) struct RequestHandler<'n> {
@@ -196,6 +208,8 @@ pub(crate) struct RequestHandler<'n> {
     pub(crate) traces: Option<&'n Path>,
     /// Set if the agent can start the tracer of the kernel.
     pub(crate) has_kernel_tracer: bool,
+    /// Set if the agent can start the forwarder of sessions.
+    pub(crate) has_forwarder: bool,
     pub(crate) effects: Vec<Effect>,
 }
 
@@ -317,6 +331,21 @@ impl RequestHandler<'_> {
             Request::DisableKernelEvents(events) => {
                 let change = EventChange { enabled: false, is_kernel: true, ..EventChange::ENABLE };
                 self.change_events(who, change, events)
+            }
+            Request::ForwardSession(forward) => self.forward_session(who, forward),
+            Request::AwaitForwarding(is_first) => {
+                check_forwarder(who)?;
+                Ok(Answer::AwaitForwarding { is_first })
+            }
+            Request::ReportForwarding(report) => {
+                check_forwarder(who)?;
+                if let Some(session) = self.sessions.get(report.number) {
+                    session.size_limit.remove(report.bytes_removed);
+                }
+                match self.sessions.forwardings.report(report) {
+                    true => Ok(Answer::Done(vec![])),
+                    false => Ok(Answer::Unchanged),
+                }
             }
             Request::ListApplications(wanted) => Ok(Answer::List(self.list_programs(who, &wanted))),
             Request::Status(name) => self.status(who, name.as_deref()),
@@ -444,6 +473,46 @@ impl RequestHandler<'_> {
             rates: Rates::default(),
         });
         Ok(())
+    }
+
+    /// Forwards a session to a relay.
+    fn forward_session(&mut self, who: Requester, forward: SessionForward) -> Outcome {
+        let SessionForward { session: name, destination } = forward;
+        let at = self.find(who, &name)?;
+        let session = &self.sessions.list[at];
+        if !self.has_forwarder {
+            return Err(failed(code::FORWARD, "this agent cannot forward sessions"));
+        }
+        // The forwarder has the agent's network, which other users might not be permitted to use.
+        if !who.is_privileged && who.owner.uid != blkkin_sys::user_id() {
+            let what = "only root and members of the agent's group may forward sessions";
+            let hint = Some("send it yourself, with `blkkin forward --follow`".into());
+            return Err(Failed { hint, ..failed(code::NOT_PERMITTED, what) });
+        }
+        if session.purpose == Purpose::Snapshot {
+            let what = format!("session `{name}` is for snapshots, which are not forwarded");
+            return Err(failed(code::WRONG_STATE, what));
+        }
+        let forwardings = &mut self.sessions.forwardings;
+        if session.activity != Activity::New || forwardings.has(session.id) {
+            let what = format!("session `{name}` is forwarded already, or has been started");
+            return Err(failed(code::WRONG_STATE, what));
+        }
+        if forwardings.count_of(session.owner.uid) >= SESSIONS_MAX {
+            let what = format!("user {} forwards {SESSIONS_MAX} sessions already", who.owner.uid);
+            let hint = Some("`blkkin status` shows those that a relay has not taken yet".into());
+            return Err(Failed { hint, ..failed(code::QUOTA, what) });
+        }
+        forwardings.add(ForwardTask {
+            number: session.id,
+            name,
+            user: session.owner.uid,
+            group: session.owner.gid,
+            directory: session.output.path().to_owned(),
+            destination,
+            has_ended: false,
+        });
+        Ok(Answer::Done(vec![]))
     }
 
     /// Enables events of the kernel with redactions, and with those that the approval demands.
@@ -664,6 +733,7 @@ impl RequestHandler<'_> {
             let session = &self.sessions.list[at];
             replies.push(Reply::Session(session.state()));
             replies.extend(self.sessions.retention_reply(id));
+            replies.extend(self.sessions.forwardings.reply(id));
             for channel in &session.channels {
                 replies.push(match channel.is_kernel {
                     true => Reply::KernelChannel(channel.channel.clone()),
@@ -804,8 +874,11 @@ impl RequestHandler<'_> {
         let shown: Vec<SessionId> = shown.map(|(_, session)| session.id).collect();
         for id in shown {
             replies.extend(self.sessions.reaches(id, self.programs.all()));
+            replies.extend(self.sessions.forwardings.reply(id));
         }
         if only.is_none() {
+            let user = (!who.is_privileged).then_some(who.owner.uid);
+            replies.extend(self.sessions.forwardings.ended_replies(user));
             replies.extend(
                 self.sessions.destroyed_losses(|uid| who.is_privileged || uid == who.owner.uid),
             );

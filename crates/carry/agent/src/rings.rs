@@ -304,14 +304,17 @@ impl Rings {
         self.cells.wake();
     }
 
-    /// Reads packets of a ring into `packets`, until the ring is empty or `packets` has at least as
-    /// many bytes as fit into the ring. Stops early if writers overtake the reader three times, or
-    /// if the ring holds invalid data.
-    pub(crate) fn read_packets(&mut self, ring: usize, packets: &mut Packets) {
+    /// Reads packets of a ring into `packets`, until the ring is empty, `packets` has at least as
+    /// many bytes as fit into the ring, or the next packet might not fit into `room` bytes. One
+    /// packet is read in any case. Stops early if writers overtake the reader three times, or if
+    /// the ring holds invalid data.
+    pub(crate) fn read_packets(&mut self, ring: usize, packets: &mut Packets, room: u64) {
         let (reader, counts) = &mut self.readers[ring];
         let in_place = reader.takes_in_place(&self.shape);
         let (mut size, mut overwritten) = (packets.size(), 0);
-        while size < self.shape.ring_size() as u64 {
+        let ring_size = self.shape.ring_size() as u64;
+        let next_max = self.shape.subbuffer_size as u64;
+        while size == 0 || size < ring_size && size + next_max <= room {
             let taken = if in_place {
                 let (taken, events) = reader.take_in_place(&self.cells, &self.shape, true);
                 if matches!(taken, TakeOutcome::Packet(_)) {
@@ -613,7 +616,7 @@ mod tests {
                 recorded += 1;
             }
             for (ring, packets) in all.iter_mut().enumerate() {
-                rings.read_packets(ring, packets);
+                rings.read_packets(ring, packets, u64::MAX);
                 rings.free(ring);
                 assert!(packets.size() <= most, "{} of {most}", packets.size());
             }

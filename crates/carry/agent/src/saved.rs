@@ -3,6 +3,7 @@
 
 use crate::attachment::ChannelKey;
 use crate::clock::Rates;
+use crate::forwarding::Forwardings;
 use crate::losses::{Losses, Totals};
 use crate::notebook::{SuspendedTrace, path_of, uuid_of};
 use crate::output::Output;
@@ -36,6 +37,8 @@ pub(crate) struct SavedState {
     pub(crate) losses: BTreeMap<SessionId, Losses>,
     /// Totals of freed rings, by channel.
     pub(crate) ended: BTreeMap<ChannelKey, Totals>,
+    /// Sessions that are forwarded to relays. They precede the sessions in the file.
+    pub(crate) forwardings: Forwardings,
 }
 
 /// Maximum number of bytes read from the state file.
@@ -83,6 +86,12 @@ fn check_owner(found: &fs::Metadata, path: &Path) -> io::Result<()> {
 }
 
 impl SavedState {
+    /// Returns the largest number of a session.
+    pub(crate) fn last_number(&self) -> Option<SessionId> {
+        let forwarded = self.forwardings.tasks().map(|task| task.number);
+        self.sessions.iter().map(|session| session.id).chain(forwarded).max()
+    }
+
     fn add(&mut self, saved: StateRecord, accounts: &mut Accounts) {
         match saved {
             StateRecord::Session(saved) => {
@@ -124,6 +133,7 @@ impl SavedState {
                 let session = self.sessions.iter().find(|session| session.id == number);
                 session.iter().for_each(|session| session.size_limit.set(size_max));
             }
+            StateRecord::Forward(task) => self.forwardings.add(task),
             StateRecord::Retention(SavedRetention { number, retention }) => {
                 let mut sessions = self.sessions.iter_mut();
                 let session = sessions.find(|session| session.id == number);
@@ -136,7 +146,10 @@ impl SavedState {
                 let session = self.sessions.iter().find(|session| session.id == number);
                 let mut channels = session.into_iter().flat_map(|session| &session.channels);
                 let at = channels.position(|one| one.channel.name == ended.channel);
-                session.iter().for_each(|session| session.size_limit.add(ended.bytes_written));
+                // Files of a spool keep no more than the relay lacks.
+                if !self.forwardings.is_spool(number) {
+                    session.iter().for_each(|session| session.size_limit.add(ended.bytes_written));
+                }
                 at.map(|at| {
                     self.ended
                         .insert(ChannelKey { session: number, channel: at }, Totals::of(&ended))

@@ -4,6 +4,7 @@
 use crate::attachment::{Attachment, ChannelKey};
 use crate::clearing::ClearJob;
 use crate::clock::Clocks;
+use crate::forwarding::Forwardings;
 use crate::losses::{Amount, Evictions, Losses, Totals, cause_of};
 use crate::notebook::{Note, Notebook, SuspendedTrace, saved_trace};
 use crate::page_cache::PageCacheTrimmer;
@@ -47,6 +48,8 @@ pub(crate) struct Sessions {
     refused: HashSet<Refusal>,
     /// Removals of closed traces that are in progress.
     pub(crate) clear_jobs: Vec<ClearJob>,
+    /// Sessions that are forwarded to relays, also destroyed ones.
+    pub(crate) forwardings: Forwardings,
 }
 
 /// Losses of a destroyed session, for `blkkin status`.
@@ -80,9 +83,11 @@ const SUSPENDED_MAX: usize = 16_384;
 const SUSPENDED_OF_PROCESS_MAX: usize = 64;
 
 impl Sessions {
-    pub(crate) fn new(saved: SavedState, notebook: Notebook) -> Sessions {
+    pub(crate) fn new(mut saved: SavedState, notebook: Notebook) -> Sessions {
+        let list = &saved.sessions;
+        saved.forwardings.end_missing(|id| list.iter().any(|session| session.id == id));
         Sessions {
-            next: saved.sessions.iter().map(|session| session.id + 1).max().unwrap_or(1),
+            next: saved.last_number().map_or(1, |last| last + 1),
             list: saved.sessions,
             sampling: saved.sampling,
             clocks: Clocks::new(),
@@ -95,12 +100,16 @@ impl Sessions {
             destroyed: VecDeque::new(),
             refused: HashSet::new(),
             clear_jobs: Vec::new(),
+            forwardings: saved.forwardings,
         }
     }
 
     /// Returns whether there are no sessions, suspended traces or sampling rules.
     pub(crate) fn is_unused(&self) -> bool {
-        self.list.is_empty() && self.suspended.is_empty() && self.sampling.is_empty()
+        self.list.is_empty()
+            && self.suspended.is_empty()
+            && self.sampling.is_empty()
+            && self.forwardings.is_empty()
     }
 
     pub(crate) fn get(&self, id: SessionId) -> Option<&Session> {
@@ -430,6 +439,7 @@ impl Sessions {
             // within the limits.
             let _ = encode(&saved, &mut bytes);
         };
+        self.forwardings.tasks().map(StateRecord::Forward).for_each(&mut note);
         for session in &self.list {
             note(StateRecord::Session(SavedSession {
                 number: session.id,

@@ -58,8 +58,19 @@ impl SizeLimit {
         Err(losses::no_space(format!("the session may write {max} bytes at most (--size-max)")))
     }
 
+    /// Returns the number of bytes that the session may still write.
+    pub(crate) fn room(&self) -> u64 {
+        self.size_max.load(Relaxed).saturating_sub(self.written.load(Relaxed))
+    }
+
     pub(crate) fn add(&self, size: u64) {
         self.written.fetch_add(size, Relaxed);
+    }
+
+    /// Subtracts the size of packets that were removed from the traces.
+    pub(crate) fn remove(&self, size: u64) {
+        let less = |written: u64| Some(written.saturating_sub(size));
+        let _ = self.written.fetch_update(Relaxed, Relaxed, less);
     }
 
     /// Resets the total size, because all traces of the session are removed.

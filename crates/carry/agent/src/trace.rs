@@ -20,6 +20,7 @@ use blkkin_ctf::schema::{EnvValue, Schema, Uuid};
 use blkkin_ctf::tsdl::{WriteProgress, write_additions};
 use blkkin_lttng::{INDEX_HEADER_SIZE, IndexEntry, IndexLayout, PacketIndex, index_path};
 use blkkin_ring::packet::{self, Header};
+use rustix::fs::SeekFrom;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, Read};
@@ -106,8 +107,8 @@ const INDEX_LAYOUT: IndexLayout = IndexLayout { has_instances: true };
 /// Maximum number of traces with a number appended to their name, for the same program name,
 /// process id and second. The first such trace has no number.
 const SAME_NAME_MAX: u32 = 1000;
-/// Maximum number of packet headers that are read to find the end of a file, from the last packet
-/// with an index entry.
+/// Maximum number of index entries that are read to find the last packet with an entry, and of packet
+/// headers that are read from there to find the end of the file.
 const UNINDEXED_MAX: u32 = 1 << 17;
 /// Size of metadata in bytes above which the time for rewriting it is limited by a token bucket.
 const LARGE: usize = 64 << 10;
@@ -266,7 +267,9 @@ impl Trace {
         let index = Some((index, INDEX_HEADER_SIZE as u64));
         let mut file = StreamFile { data: Arc::new(data), size: 0, last: None, index };
         file.find_end(kept)?;
-        self.size_limit.iter().for_each(|bound| bound.add(file.size));
+        let removed = rustix::fs::seek(&file.data, SeekFrom::Data(0)).unwrap_or(0);
+        let kept = file.size.saturating_sub(removed);
+        self.size_limit.iter().for_each(|bound| bound.add(kept));
         let last = file.last;
         self.files.insert(key, file);
         Ok(last)
@@ -291,6 +294,11 @@ impl Trace {
     /// Sets the limit on the total size of the session's traces.
     pub(crate) fn limit_by(&mut self, bound: Arc<SizeLimit>) {
         self.size_limit = Some(bound);
+    }
+
+    /// Returns the number of bytes that the session's limit permits to write.
+    pub(crate) fn room(&self) -> u64 {
+        self.size_limit.as_ref().map_or(u64::MAX, |bound| bound.room())
     }
 
     /// Returns the size of a stream's file in bytes; 0 if the file is not open.
@@ -325,19 +333,24 @@ impl Trace {
         // The next agent must find the note if the trace has files.
         self.note_directory();
         if self.note.is_some()
-            && let Err(error) = self.output.create_directory(&self.directory.join("index"))
+            && let Err(error) = self.begin_recording()
         {
             // The file system may have room for another attempt later.
             let half = std::mem::replace(&mut self.directory, wanted);
+            let _ = self.output.remove_directory(&half.join("index"));
             let _ = self.output.remove_directory(&half);
             return Err(error);
         }
-        if self.note.is_some() {
-            // Without the mark, readers would take an unfinished trace for a complete one.
-            self.mark = self.output.create_file(&self.directory.join(MARK)).ok();
-            self.mark.iter().for_each(lock);
-        }
         self.has_begun = true;
+        Ok(())
+    }
+
+    /// Makes the directory of index files and the mark. Without the mark, readers would take an
+    /// unfinished trace for a complete one, and the forwarder would remove it.
+    fn begin_recording(&mut self) -> io::Result<()> {
+        self.output.create_directory(&self.directory.join("index"))?;
+        self.mark = Some(self.output.create_file(&self.directory.join(MARK))?);
+        self.mark.iter().for_each(lock);
         Ok(())
     }
 
@@ -519,28 +532,42 @@ impl StreamFile {
     fn find_end(&mut self, end: u64) -> io::Result<()> {
         let Some((index, index_size)) = &mut self.index else { return Ok(()) };
         let entries = INDEX_LAYOUT.entries_in(index.metadata()?.len());
-        // An invalid entry counts as one of a later packet.
         let read_entry = |index: &File, number: u64| -> io::Result<Option<IndexEntry>> {
             let mut bytes = vec![0; INDEX_LAYOUT.entry_size()];
             index.read_exact_at(&mut bytes, INDEX_LAYOUT.offset_of(number))?;
             Ok(IndexEntry::decode(INDEX_LAYOUT, &bytes).ok())
         };
-        // Binary search for the last entry whose packet ends within `end` bytes.
-        let mut low = (0, entries);
-        while low.0 < low.1 {
-            let middle = low.0 + (low.1 - low.0) / 2;
-            let after = read_entry(index, middle)?
-                .and_then(|entry| entry.offset.checked_add(entry.packet.packet_bits / 8));
-            match after.is_some_and(|after| after <= end) {
-                true => low.0 = middle + 1,
-                false => low.1 = middle,
+        // Searches from the end for an entry whose packet ends within `end` bytes. The entries at
+        // the start may have been removed with their packets, and are zero.
+        let mut last = None;
+        for number in (0..entries).rev().take(UNINDEXED_MAX as usize) {
+            let entry = read_entry(index, number)?.filter(|entry| {
+                let after = entry.offset.checked_add(entry.packet.packet_bits / 8);
+                after.is_some_and(|after| after <= end)
+            });
+            if let Some(entry) = entry {
+                last = Some((number, entry));
+                break;
             }
         }
-        if let Some(number) = low.0.checked_sub(1)
-            && let Some(entry) = read_entry(index, number)?
-        {
-            self.size = entry.offset;
-            *index_size = INDEX_LAYOUT.offset_of(number);
+        let header_at = |data: &File, offset: u64| -> io::Result<Option<Header>> {
+            let mut bytes = [0; packet::SIZE];
+            data.read_exact_at(&mut bytes, offset)?;
+            let header = Header::from_bytes(&bytes)
+                .filter(|header| header.packet_size >= packet::SIZE as u64)
+                .filter(|header| offset.saturating_add(header.packet_size) <= end);
+            Ok(header)
+        };
+        if let Some((number, entry)) = last {
+            (self.size, *index_size) = (entry.offset, INDEX_LAYOUT.offset_of(number));
+            // Readers may have this entry already, so it stays if its packet does.
+            if self.size < end
+                && let Some(header) = header_at(&self.data, self.size)?
+            {
+                self.size += header.packet_size;
+                self.last = Some(header);
+                *index_size = INDEX_LAYOUT.offset_of(number + 1);
+            }
         }
         index.set_len(*index_size)?;
         // The index may lack packets of the last drain.
@@ -548,12 +575,7 @@ impl StreamFile {
             if self.size >= end {
                 break;
             }
-            let mut bytes = [0; packet::SIZE];
-            self.data.read_exact_at(&mut bytes, self.size)?;
-            let header = Header::from_bytes(&bytes)
-                .filter(|header| header.packet_size >= packet::SIZE as u64)
-                .filter(|header| self.size.saturating_add(header.packet_size) <= end);
-            let Some(header) = header else { break };
+            let Some(header) = header_at(&self.data, self.size)? else { break };
             let mut entry = Vec::new();
             index_entry(self.size, &header, &mut entry);
             if let Some((index, size)) = &mut self.index {

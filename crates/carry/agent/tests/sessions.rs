@@ -485,7 +485,7 @@ fn snapshots_of_what_came_first() {
 #[test]
 fn d10_programs_that_say_hello_after_their_refusal_are_counted() {
     let limits = Limits { connections: 1, ..Limits::default() };
-    let mut node = Node::with(Background::start_with(|_| (), limits, None).unwrap());
+    let mut node = Node::with(Background::start_with(|_| (), limits, None, None).unwrap());
     node.record_all(Purpose::Record);
     let socket = node.agent.as_ref().unwrap().socket().to_owned();
     hello_after_refusal(&socket);

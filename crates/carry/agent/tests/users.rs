@@ -63,6 +63,7 @@ impl Public {
             manager: None,
             limits: self.limits,
             kernel_tracer: None,
+            forwarder: None,
             log: |_| (),
         }));
     }

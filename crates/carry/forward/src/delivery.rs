@@ -1,7 +1,8 @@
 //! Delivery of the traces below a directory to a relay, over as many connections as it takes.
 
-use crate::forwarder::{Forwarder, SessionName, Totals};
+use crate::forwarder::{Forwarder, SessionName, Totals, now_s};
 use crate::positions::Positions;
+use crate::spool;
 use crate::target::Target;
 use crate::watcher::{Changes, Watcher};
 use std::io;
@@ -24,6 +25,8 @@ pub struct Delivery {
     /// Numbers of what was sent over earlier connections.
     totals: Totals,
     has_connected: bool,
+    /// When the last session was created at a relay, in seconds since 1970.
+    created_s: u64,
     /// When to ask the relay next what has arrived; `None` if it has all that was sent.
     acknowledge_at: Option<Instant>,
     /// Number of failures since the relay last acknowledged something.
@@ -50,8 +53,9 @@ pub enum Report<'a> {
     Lost(&'a io::Error),
     /// A trace cannot be sent, or not completely.
     Damaged(&'a str),
-    /// The relay has acknowledged everything that was sent so far.
-    Acknowledged(Totals),
+    /// The relay was asked what has arrived. These are the numbers of what was sent, and whether
+    /// all of it has arrived.
+    Progress(Totals, bool),
 }
 
 /// Pause between questions whether packets have arrived.
@@ -61,6 +65,14 @@ const RETRY_PAUSE_MIN: Duration = Duration::from_millis(100);
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(5);
 /// Longest wait without any change. Files on some network file systems change without notice.
 const WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// Waits until a session has another time of creation than one that was created at `created_s`.
+/// lttng-relayd names directories by this time, and would overwrite the earlier session.
+fn await_second_after(created_s: u64) {
+    while now_s() == created_s {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
 
 impl Delivery {
     /// Prepares the delivery of the traces below `root`.
@@ -81,13 +93,14 @@ impl Delivery {
             forwarder: None,
             totals: Totals::default(),
             has_connected: false,
+            created_s: 0,
             acknowledge_at: None,
             failures: 0,
         }
     }
 
     /// Continues an earlier delivery of the directory, and notes in a hidden file there how far
-    /// this one gets.
+    /// this one gets. Waits while another one delivers the directory.
     pub fn resume(mut self) -> io::Result<Delivery> {
         self.positions = Positions::read(&self.root)?;
         Ok(self)
@@ -134,6 +147,8 @@ impl Delivery {
         let forwarder = match &mut self.forwarder {
             Some(forwarder) => forwarder,
             none => {
+                await_second_after(self.created_s);
+                self.created_s = now_s();
                 let new = Forwarder::connect(target, session, root, *is_spool)?;
                 report(Report::Connected(new.path()));
                 self.has_connected = true;
@@ -145,8 +160,11 @@ impl Delivery {
         if changes.is_ending && sent.packets == 0 {
             let Some(forwarder) = self.forwarder.take() else { return Ok(false) };
             let totals = forwarder.end(positions)?;
-            positions.save()?;
             self.totals = self.totals.and(totals);
+            match self.is_spool {
+                true => spool::remove_empty(root),
+                false => positions.save()?,
+            }
             return Ok(false);
         }
         let now = Instant::now();
@@ -155,10 +173,10 @@ impl Delivery {
         }
         if self.acknowledge_at.is_some_and(|due| due <= now) {
             self.acknowledge_at = None;
-            if forwarder.acknowledge(positions)? {
-                report(Report::Acknowledged(self.totals.and(forwarder.totals())));
-            }
+            let is_complete = forwarder.acknowledge(positions)?;
             positions.save()?;
+            forwarder.remove_acknowledged();
+            report(Report::Progress(self.totals.and(forwarder.totals()), is_complete));
             self.failures = 0;
         }
         if changes.in_tree || self.acknowledge_at.is_none() {
@@ -184,7 +202,9 @@ impl Delivery {
         ending: BorrowedFd<'_>,
         report: &mut dyn FnMut(Report<'_>),
     ) -> io::Result<Changes> {
-        if let Some(forwarder) = self.forwarder.take() {
+        let forwarder = self.forwarder.take();
+        let was_connected = forwarder.is_some();
+        if let Some(forwarder) = forwarder {
             self.totals = self.totals.and(forwarder.totals());
         }
         self.acknowledge_at = None;
@@ -198,7 +218,7 @@ impl Delivery {
         }
         let pause = RETRY_PAUSE_MIN * 2_u32.saturating_pow(self.failures);
         let pause = pause.min(RETRY_PAUSE_MAX);
-        if self.failures == 0 {
+        if self.failures == 0 || was_connected {
             report(Report::Lost(&error));
         }
         self.failures = self.failures.saturating_add(1).min(16);

@@ -59,6 +59,8 @@ pub struct Totals {
     pub packets: u64,
     /// Size of the packets in bytes, without padding.
     pub bytes: u64,
+    /// Size of the packets in bytes that were removed from a spool.
+    pub bytes_removed: u64,
 }
 
 impl Totals {
@@ -68,6 +70,7 @@ impl Totals {
             traces: self.traces.max(later.traces),
             packets: self.packets + later.packets,
             bytes: self.bytes + later.bytes,
+            bytes_removed: self.bytes_removed + later.bytes_removed,
         }
     }
 }
@@ -194,7 +197,8 @@ const PENDING_TIMEOUT: Duration = Duration::from_secs(60);
 /// and idle ones wake it.
 const BEACON_DELAY: Duration = Duration::from_millis(200);
 
-fn now_s() -> u64 {
+/// Returns the present time in seconds since 1970.
+pub(crate) fn now_s() -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     now.map_or(0, |now| now.as_secs())
 }
@@ -266,7 +270,7 @@ impl Forwarder {
     pub(crate) fn send(
         &mut self,
         changes: &Changes,
-        positions: &Positions,
+        positions: &mut Positions,
         watcher: &mut Watcher,
         warn: &mut dyn FnMut(&str),
     ) -> io::Result<Sent> {
@@ -409,7 +413,7 @@ impl Forwarder {
     fn send_trace(
         &mut self,
         number: usize,
-        positions: &Positions,
+        positions: &mut Positions,
     ) -> Result<Option<Duration>, SendError> {
         let mut pause = None;
         if self.add_new_streams(number, positions)? {
@@ -418,10 +422,13 @@ impl Forwarder {
         let mut buffer = Vec::new();
         let count = self.traces.get(number).map_or(0, |sent| sent.streams.len());
         for stream in 0..count {
-            let sent = self.traces.get_mut(number);
-            let own = sent.and_then(|sent| sent.streams.get_mut(stream));
-            let waiting =
-                own.map_or(Ok(0), |own| own.stream.waiting()).map_err(SendError::Spool)?;
+            let Some(sent) = self.traces.get_mut(number) else { continue };
+            let Some(own) = sent.streams.get_mut(stream) else { continue };
+            if own.stream.restart_if_cleared().map_err(SendError::Spool)? {
+                (own.acknowledged, own.asked) = (0, None);
+                positions.remove(&key(&sent.trace, &own.stream.name));
+            }
+            let waiting = own.stream.waiting().map_err(SendError::Spool)?;
             if waiting == 0 {
                 continue;
             }
@@ -491,7 +498,7 @@ impl Forwarder {
     /// Asks the relay which packets it has, and stores how far in `positions`. Returns true if it
     /// has everything that was sent.
     pub(crate) fn acknowledge(&mut self, positions: &mut Positions) -> io::Result<bool> {
-        let Forwarder { traces, connection, is_spool, .. } = self;
+        let Forwarder { traces, connection, .. } = self;
         let mut is_complete = true;
         for sent in traces {
             let SentTrace { trace, streams, .. } = sent;
@@ -506,14 +513,23 @@ impl Forwarder {
                 }
                 (own.asked, own.acknowledged) = (None, position);
                 positions.set(&key(trace, &own.stream.name), position);
-                if *is_spool {
-                    // The disk holds the packets for longer then, no more.
-                    let _ = own.stream.remove_to(position, &trace.directory);
-                }
                 is_complete &= own.is_acknowledged();
             }
         }
         Ok(is_complete)
+    }
+
+    /// Removes from a spool what the relay has acknowledged. The positions must have been saved, so
+    /// that a process that continues does not look for what is removed.
+    pub(crate) fn remove_acknowledged(&mut self) {
+        let Forwarder { traces, is_spool, totals, .. } = self;
+        for sent in traces.iter_mut().filter(|_| *is_spool) {
+            for own in &mut sent.streams {
+                // If this fails, the packets take space on the disk for longer.
+                let removed = own.stream.remove_to(own.acknowledged, &sent.trace.directory);
+                totals.bytes_removed += removed.unwrap_or_default();
+            }
+        }
     }
 
     /// Returns whether the relay has not acknowledged all packets that were sent.
@@ -533,15 +549,23 @@ impl Forwarder {
             let sent = self.traces.remove(number);
             close_streams(&mut self.connection, &sent)?;
             if self.is_spool {
-                fs::remove_dir_all(&sent.trace.directory)?;
-                let of_streams = sent.streams.iter().map(|own| key(&sent.trace, &own.stream.name));
-                of_streams.for_each(|key| positions.remove(&key));
+                self.remove(&sent, positions)?;
             }
         }
         self.connection.flush()
     }
 
-    /// Waits until the relay has everything, and ends the session.
+    /// Removes a trace that the relay has.
+    fn remove(&mut self, sent: &SentTrace, positions: &mut Positions) -> io::Result<()> {
+        fs::remove_dir_all(&sent.trace.directory)?;
+        for own in &sent.streams {
+            self.totals.bytes_removed += own.stream.bytes_left()?;
+            positions.remove(&key(&sent.trace, &own.stream.name));
+        }
+        Ok(())
+    }
+
+    /// Waits until the relay has everything, and ends the session. A spool removes its traces.
     pub(crate) fn end(mut self, positions: &mut Positions) -> io::Result<Totals> {
         let session = self.session;
         let until = Instant::now() + PENDING_TIMEOUT;
@@ -559,6 +583,11 @@ impl Forwarder {
             close_streams(&mut self.connection, sent)?;
         }
         self.connection.flush()?;
+        for sent in std::mem::take(&mut self.traces) {
+            if self.is_spool && !sent.is_damaged {
+                self.remove(&sent, positions)?;
+            }
+        }
         Ok(self.totals)
     }
 }
@@ -578,7 +607,7 @@ impl SentTrace {
             return Ok(false);
         }
         // The recorder has written its last packets before it removed the mark.
-        for own in &mut self.streams {
+        for own in &self.streams {
             if own.stream.waiting()? > 0 {
                 return Ok(false);
             }

@@ -1,7 +1,7 @@
 //! How far a relay has acknowledged each stream, in memory and in a file across restarts.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -14,6 +14,8 @@ pub(crate) struct Positions {
     acknowledged: BTreeMap<String, u64>,
     file: Option<PathBuf>,
     is_changed: bool,
+    /// Locked file beside `file`, so that only one process delivers the directory.
+    _lock: Option<File>,
 }
 
 impl Positions {
@@ -22,6 +24,8 @@ impl Positions {
     /// the packets of their streams are sent again. The file may be missing.
     pub(crate) fn read(directory: &Path) -> io::Result<Positions> {
         let file = directory.join(FILE);
+        let lock = File::create(file.with_extension("lock"))?;
+        lock.lock()?;
         let text = match fs::read_to_string(&file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
             text => text?,
@@ -31,7 +35,7 @@ impl Positions {
             Some((path.to_owned(), position.parse().ok()?))
         };
         let acknowledged = text.lines().filter_map(parse).collect();
-        Ok(Positions { acknowledged, file: Some(file), is_changed: false })
+        Ok(Positions { acknowledged, file: Some(file), is_changed: false, _lock: Some(lock) })
     }
 
     /// Returns the number of acknowledged packets of a stream.

@@ -7,6 +7,7 @@
 //! DIRECTORY/ust/pid/NAME/index/STREAM.idx an entry for each packet
 //! ```
 
+use crate::positions;
 use blkkin_ctf::metadata::{self, METADATA_SIZE_MAX, unpack};
 use blkkin_ctf::schema::{ByteOrder, Clock, Uuid};
 use blkkin_lttng::{INDEX_HEADER_SIZE, IndexEntry, IndexLayout, index_path, is_component};
@@ -44,8 +45,9 @@ pub(crate) struct SpoolStream {
     layout: IndexLayout,
     /// Number of entries that were read or skipped.
     read: u64,
-    /// Number of entries whose packets were removed.
+    /// Number of entries whose packets are no longer needed, and size of these packets in bytes.
     removed: u64,
+    bytes_removed: u64,
 }
 
 const METADATA: &str = "metadata";
@@ -154,6 +156,20 @@ impl SpoolTrace {
     }
 }
 
+/// Removes a spool's hidden files, and its directories that have become empty. What cannot be
+/// removed stays.
+pub(crate) fn remove_empty(root: &Path) {
+    for name in ["", ".new", ".lock"] {
+        let _ = fs::remove_file(root.join(format!("{}{name}", positions::FILE)));
+    }
+    let mut directories = Vec::new();
+    let _ = find_traces(root, &mut |directory| directories.push(directory.to_owned()));
+    // Directories follow those that they are in.
+    for directory in directories.iter().rev() {
+        let _ = fs::remove_dir(directory);
+    }
+}
+
 impl TraceClock {
     fn new(clock: &Clock) -> TraceClock {
         let frequency = i128::from(clock.frequency.max(1));
@@ -193,7 +209,15 @@ impl SpoolStream {
         }
         let layout = IndexLayout::decode(&header)
             .map_err(|fault| invalid(format!("{}: {fault}", path.display())))?;
-        Ok(Some(SpoolStream { name: name.to_owned(), data, index, layout, read: 0, removed: 0 }))
+        Ok(Some(SpoolStream {
+            name: name.to_owned(),
+            data,
+            index,
+            layout,
+            read: 0,
+            removed: 0,
+            bytes_removed: 0,
+        }))
     }
 
     /// Returns the number of entries that are written.
@@ -201,14 +225,18 @@ impl SpoolStream {
         Ok(self.layout.entries_in(self.index.metadata()?.len()))
     }
 
-    /// Returns the number of packets whose entries are written and not read yet. If the stream was
-    /// cleared, all its packets are.
-    pub(crate) fn waiting(&mut self) -> io::Result<u64> {
-        let entries = self.entries()?;
-        if entries < self.read {
-            (self.read, self.removed) = (0, 0);
+    /// Returns the number of packets whose entries are written and not read yet.
+    pub(crate) fn waiting(&self) -> io::Result<u64> {
+        Ok(self.entries()?.saturating_sub(self.read))
+    }
+
+    /// Begins at the start again if the stream was cleared. Returns whether it was.
+    pub(crate) fn restart_if_cleared(&mut self) -> io::Result<bool> {
+        let is_cleared = self.entries()? < self.read;
+        if is_cleared {
+            (self.read, self.removed, self.bytes_removed) = (0, 0, 0);
         }
-        Ok(entries - self.read)
+        Ok(is_cleared)
     }
 
     /// Returns the number of entries that were read or skipped.
@@ -221,28 +249,44 @@ impl SpoolStream {
         self.read = position;
     }
 
-    /// Frees the memory on the disk of all packets before `position` and of their entries, except
-    /// for the last one, from which a recorder continues. The files keep their sizes.
-    pub(crate) fn remove_to(&mut self, position: u64, trace: &Path) -> io::Result<()> {
-        let kept = position.saturating_sub(1);
-        if kept <= self.removed {
-            return Ok(());
+    /// Frees the space of all packets before `position` and of their entries, except for the last
+    /// one, from which a recorder continues. The files keep their sizes. Returns the size in bytes
+    /// of all packets before `position` that were needed until now.
+    pub(crate) fn remove_to(&mut self, position: u64, trace: &Path) -> io::Result<u64> {
+        if position <= self.removed {
+            return Ok(0);
         }
+        let kept = position - 1;
         let entry = self.entry(kept)?;
         let writable = |path: &Path| File::options().write(true).open(path);
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         let header = INDEX_HEADER_SIZE as u64;
         let index = writable(&index_path(trace, &self.name))?;
         let data = writable(&trace.join(&self.name))?;
+        // Without their entries, packets are not looked for.
         for (file, from, to) in
-            [(&data, 0, entry.offset), (&index, header, self.layout.offset_of(kept))]
+            [(&index, header, self.layout.offset_of(kept)), (&data, 0, entry.offset)]
         {
             if from < to {
                 fallocate(file, flags, from, to - from)?;
             }
         }
-        self.removed = kept;
-        Ok(())
+        let end = entry.offset.saturating_add(entry.packet.packet_bits / 8);
+        let before = std::mem::replace(&mut self.bytes_removed, end);
+        self.removed = position;
+        Ok(end.saturating_sub(before))
+    }
+
+    /// Returns the size of the packets in bytes that were not removed.
+    pub(crate) fn bytes_left(&self) -> io::Result<u64> {
+        Ok(self.data.metadata()?.len().saturating_sub(self.bytes_removed))
+    }
+
+    /// Returns whether an entry was removed with its packet.
+    fn is_removed(&self, number: u64) -> bool {
+        let mut bytes = vec![0; self.layout.entry_size()];
+        let read = self.index.read_exact_at(&mut bytes, self.layout.offset_of(number));
+        read.is_ok() && bytes.iter().all(|byte| *byte == 0)
     }
 
     fn entry(&self, number: u64) -> io::Result<IndexEntry> {
@@ -259,11 +303,15 @@ impl SpoolStream {
         }
     }
 
-    /// Returns the entry of the next packet; `None` if it is not written yet.
+    /// Returns the entry of the next packet, after those that were removed; `None` if it is not
+    /// written yet.
     pub(crate) fn next(&mut self) -> io::Result<Option<IndexEntry>> {
-        match self.entry(self.read) {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
-            entry => entry.map(Some),
+        loop {
+            match self.entry(self.read) {
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+                Err(_) if self.is_removed(self.read) => self.read += 1,
+                entry => return entry.map(Some),
+            }
         }
     }
 

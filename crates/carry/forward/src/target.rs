@@ -15,6 +15,16 @@ pub struct Target {
     pub data_port: u16,
 }
 
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Target { host, control_port, data_port } = self;
+        match host.contains(':') {
+            true => write!(f, "net://[{host}]:{control_port}:{data_port}"),
+            false => write!(f, "net://{host}:{control_port}:{data_port}"),
+        }
+    }
+}
+
 /// Error of an address that is not a relay's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetError(String);
@@ -83,6 +93,9 @@ mod tests {
             let target = text.parse::<Target>().ok();
             let parts = target.as_ref().map(|it| (&*it.host, it.control_port, it.data_port));
             assert_eq!(parts, expected, "{text}");
+            if let Some(target) = target {
+                assert_eq!(target.to_string().parse(), Ok(target));
+            }
         }
     }
 }

@@ -106,7 +106,8 @@ impl Running {
                     Report::Connected(path) => format!("connected {path}"),
                     Report::Lost(_) => "lost".to_owned(),
                     Report::Damaged(line) => format!("damaged {line}"),
-                    Report::Acknowledged(totals) => format!("has {}", totals.packets),
+                    Report::Progress(totals, true) => format!("has {}", totals.packets),
+                    Report::Progress(_, false) => "misses some".to_owned(),
                 };
                 let _ = sender.send(line);
             })
@@ -210,7 +211,8 @@ fn a_growing_trace_arrives_as_it_is() {
     make_trace(&other);
     append(&other, "ch_0", 2);
     let totals = running.end().unwrap();
-    assert_eq!(totals, Totals { traces: 2, packets: 3006, bytes: 3006 * 8 });
+    let bytes = 3006 * 8;
+    assert_eq!(totals, Totals { traces: 2, packets: 3006, bytes, bytes_removed: 0 });
     check_equal(&trace, &path.join("ust/pid/a"), &["ch_0", "ch_1"]);
     check_equal(&other, &path.join("ust/pid/b"), &["ch_0"]);
 }
@@ -348,6 +350,8 @@ fn a_spool_removes_what_has_arrived() {
         assert!(Instant::now() < until, "the trace stays");
         std::thread::sleep(Duration::from_millis(10));
     }
-    assert_eq!(running.end().unwrap().packets, 100_001);
+    let totals = running.end().unwrap();
+    assert_eq!((totals.packets, totals.bytes_removed), (100_001, 12 * 100_001));
+    assert!(!fixture.from.0.exists(), "the empty directory stays");
     assert_eq!(fixture.packets_at_relay("ch_0").len(), 12 * 100_001);
 }

@@ -10,8 +10,8 @@ use crate::reach;
 use crate::values;
 use blkkin_client::{Client, Timeouts};
 use blkkin_control::{
-    Channel, Fault, Loss, Reach, Reason, RedactedEvents, RedactedRule, Reply, Request, Retention,
-    SessionState, code,
+    Channel, Fault, Forwarding, Loss, Reach, Reason, RedactedEvents, RedactedRule, Reply, Request,
+    Retention, SessionState, code,
 };
 use blkkin_filter::suggest;
 use std::fmt::Display;
@@ -181,6 +181,8 @@ pub(crate) struct SessionDetails {
     /// Reach of each program's rings. Empty unless the session is for snapshots, and was named in
     /// the request.
     pub(crate) reaches: Vec<Reach>,
+    /// Forwarding to a relay.
+    pub(crate) forwarding: Option<Forwarding>,
 }
 
 impl AgentConnection {
@@ -324,6 +326,7 @@ fn group_by_session(replies: Vec<Reply>) -> Vec<SessionDetails> {
                     rules: Vec::new(),
                     losses: Vec::new(),
                     retention: None,
+                    forwarding: None,
                     reaches: Vec::new(),
                 });
             }
@@ -338,6 +341,7 @@ fn group_by_session(replies: Vec<Reply>) -> Vec<SessionDetails> {
             }
             (Reply::RedactedRule(rule), Some(last)) => last.rules.push(rule),
             (Reply::Loss(loss), Some(last)) => last.losses.push(loss),
+            (Reply::Forwarding(forwarding), Some(last)) => last.forwarding = Some(forwarding),
             (Reply::Retention(retention), Some(last)) => last.retention = Some(retention),
             (Reply::Reach(reach), Some(last)) => last.reaches.push(reach),
             _ => {}
@@ -357,6 +361,7 @@ fn names_of(request: &Request) -> (Option<&str>, Option<&str>) {
         Request::Snapshot(snapshot) => (Some(&snapshot.session), None),
         Request::ListSessions(session) | Request::Status(session) => (session.as_deref(), None),
         Request::LimitSession(limit) => (Some(&limit.session), None),
+        Request::ForwardSession(forward) => (Some(&forward.session), None),
         Request::CreateChannel(new) | Request::CreateKernelChannel(new) => {
             (Some(&new.session), Some(&new.channel.name))
         }
@@ -370,6 +375,8 @@ fn names_of(request: &Request) -> (Option<&str>, Option<&str>) {
         Request::CreateSession(_)
         | Request::CreateRetainingSession(_)
         | Request::ListApplications(_)
+        | Request::AwaitForwarding(_)
+        | Request::ReportForwarding(_)
         | Request::GetSampling
         | Request::SetSampling(_) => (None, None),
     }

@@ -5,6 +5,7 @@ mod commands;
 mod conversation;
 mod directories;
 mod exit;
+mod forwarding;
 mod help;
 mod input;
 mod interrupt;
@@ -109,6 +110,8 @@ enum Command {
     Agent(commands::agent::Args),
     #[command(hide = true)]
     KernelTracer(commands::kernel_tracer::Args),
+    #[command(hide = true)]
+    Forwarder(commands::forwarder::Args),
     Relay(commands::relay::Args),
     Scribe(commands::scribe::Args),
     Server(commands::server::Args),
@@ -139,6 +142,7 @@ fn main() -> ExitCode {
         Command::Record(args) => commands::record::run(args),
         Command::Agent(args) => commands::agent::run(args),
         Command::KernelTracer(args) => commands::kernel_tracer::run(&args),
+        Command::Forwarder(args) => commands::forwarder::run(&args),
         Command::Relay(args) => commands::relay::run(args),
         Command::Scribe(args) => commands::scribe::run(args),
         Command::Forward(args) => commands::forward::run(args),

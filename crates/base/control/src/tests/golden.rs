@@ -8,13 +8,28 @@ use super::{decode, descriptors, frame, received};
 use crate::message::Messages;
 use crate::{
     Activity, AddChannel, Answer, Application, Applications, Cause, Channel, ChannelRule, Clock,
-    Context, Decoder, EventRule, EventType, Events, EvictedRings, Failed, Field, FieldKind,
-    FromApplication, Hello, KeepChannel, KernelRule, Level, Levels, Loss, Mode, NewChannel,
-    Opening, Orphan, Processes, Purpose, Quota, Reach, RedactedEvents, RedactedRule, Redaction,
-    RedactionMethod, Refused, Reply, Request, RetainingSession, Retention, Ring, RingTotals, Role,
-    Rule, Selection, Session, SessionLimit, SessionState, Snapshot, SpanSlot, ToApplication,
-    Unavailable, Version, Welcome, Width, code,
+    Context, Decoder, Destination, EventRule, EventType, Events, EvictedRings, Failed, Field,
+    FieldKind, ForwardProgress, ForwardReport, ForwardTask, Forwarding, FromApplication, Hello,
+    KeepChannel, KernelRule, Level, Levels, Loss, Mode, NewChannel, Opening, Orphan, Processes,
+    Purpose, Quota, Reach, RedactedEvents, RedactedRule, Redaction, RedactionMethod, Refused,
+    Reply, Request, RetainingSession, Retention, Ring, RingTotals, Role, Rule, Selection, Session,
+    SessionForward, SessionLimit, SessionState, Snapshot, SpanSlot, ToApplication, Unavailable,
+    Version, Welcome, Width, code,
 };
+
+fn destination() -> Destination {
+    Destination { target: "net:x".into(), is_spool: true }
+}
+
+fn progress() -> ForwardProgress {
+    ForwardProgress {
+        is_connected: true,
+        packets: 4,
+        bytes: 5,
+        path: "p".into(),
+        trouble: Some("t".into()),
+    }
+}
 
 /// Parses hexadecimal bytes and quoted text into bytes.
 fn bytes(text: &str) -> Vec<u8> {
@@ -299,6 +314,24 @@ fn requests() {
             }),
             r#"19000000 1403 01000000"s" 01 01 04000000"/tmp" 01 0201000000000000 00"#,
         ),
+        (
+            Request::ForwardSession(SessionForward {
+                session: "s".into(),
+                destination: destination(),
+            }),
+            r#"0f000000 2003 01000000"s" 05000000"net:x" 01"#,
+        ),
+        (Request::AwaitForwarding(true), "01000000 2103 01"),
+        (
+            Request::ReportForwarding(ForwardReport {
+                number: 2,
+                progress: progress(),
+                bytes_removed: 3,
+                is_delivered: true,
+            }),
+            r#"2d000000 2203 0200000000000000 01 0400000000000000 0500000000000000 01000000"p"
+               01 01000000"t" 0300000000000000 01"#,
+        ),
     ]);
 }
 
@@ -436,6 +469,29 @@ fn replies() {
             Reply::Reach(reach),
             r#"27000000 1204 01000000"s" 01000000"c" 09000000 01 0200000000000000
                0300000000000000 0400000000000000"#,
+        ),
+        (
+            Reply::ForwardTask(ForwardTask {
+                number: 2,
+                name: "s".into(),
+                user: 1000,
+                group: 9,
+                directory: "/tmp".into(),
+                destination: destination(),
+                has_ended: true,
+            }),
+            r#"28000000 2004 0200000000000000 01000000"s" e8030000 09000000 04000000"/tmp"
+               05000000"net:x" 01 01"#,
+        ),
+        (
+            Reply::Forwarding(Forwarding {
+                session: "s".into(),
+                destination: destination(),
+                progress: progress(),
+                has_ended: true,
+            }),
+            r#"2c000000 2104 01000000"s" 05000000"net:x" 01 01 0400000000000000
+               0500000000000000 01000000"p" 01 01000000"t" 01"#,
         ),
         (
             Reply::Loss(loss(Cause::Output, Some("full"))),

@@ -100,6 +100,7 @@ impl Succession {
             manager: None,
             limits: self.limits,
             kernel_tracer: None,
+            forwarder: None,
             log: |line| LOG.lock().unwrap().push(line.to_owned()),
         }));
     }

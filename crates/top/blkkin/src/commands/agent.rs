@@ -59,6 +59,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         traces: args.traces.map(absolute),
         limits: Limits::default(),
         kernel_tracer: super::kernel_tracer::spawn(args.budget),
+        forwarder: super::forwarder::spawn(),
         manager: env::var_os("NOTIFY_SOCKET").filter(|socket| !socket.is_empty()),
         log: agent_log,
     };

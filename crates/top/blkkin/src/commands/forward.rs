@@ -89,7 +89,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
             exit::warn(line);
             is_complete = false;
         }
-        Report::Acknowledged(_) => {}
+        Report::Progress(..) => {}
     };
     let totals = delivery.run(ending.as_fd(), &mut report).map_err(failed)?;
     ignore_closed_pipe(print(&args, &session, &path, totals))?;
@@ -121,20 +121,25 @@ impl Args {
         let name = check("session", self.name.clone().unwrap_or_else(own));
         let name = name.map_err(|error| error.hint("give one with --name"))?;
         let host = check("machine", self.host.clone().unwrap_or_else(node))?;
-        let words = blkkin_sys::random_words::<2>().unwrap_or_else(|| {
-            let [process, .., time] = blkkin_sys::moment_identity();
-            [process, time]
-        });
-        let mut producer = [0; 16];
-        for (to, word) in producer.chunks_exact_mut(8).zip(words) {
-            to.copy_from_slice(&word.to_ne_bytes());
-        }
-        Ok(SessionName { host, name, producer })
+        Ok(SessionName { host, name, producer: new_producer() })
     }
 }
 
+/// Returns a random id of a producer.
+pub(super) fn new_producer() -> [u8; 16] {
+    let words = blkkin_sys::random_words::<2>().unwrap_or_else(|| {
+        let [process, .., time] = blkkin_sys::moment_identity();
+        [process, time]
+    });
+    let mut producer = [0; 16];
+    for (to, word) in producer.chunks_exact_mut(8).zip(words) {
+        to.copy_from_slice(&word.to_ne_bytes());
+    }
+    producer
+}
+
 fn print(args: &Args, session: &SessionName, path: &str, totals: Totals) -> io::Result<()> {
-    let Totals { traces, packets, bytes } = totals;
+    let Totals { traces, packets, bytes, .. } = totals;
     let mut out = raw_stdout()?;
     if args.json {
         let object = serde_json::json!({

@@ -1,16 +1,15 @@
 //! `blkkin kernel-tracer`: the process that records events of the kernel for an agent, which has
 //! given up the rights to do so itself. Started by the agent's command only.
 
+use super::waiting;
 use crate::exit::{Error, Exit};
 use crate::limits::raise_descriptors;
 use crate::output::agent_log;
-use blkkin_agent::KernelTracer;
+use blkkin_agent::WaitingProcess;
 use blkkin_kernel::CpuShare;
 use std::fs;
-use std::io::{self, PipeWriter};
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::io;
+use std::os::fd::AsFd;
 
 /// Record events of the kernel for an agent
 ///
@@ -42,24 +41,12 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Error> {
 
 /// Starts the waiting tracer of an agent; `None` if this process lacks the rights to trace the
 /// kernel, or if the tracer cannot be started.
-pub(crate) fn spawn(budget: ProbeBudget) -> Option<KernelTracer> {
-    let start = || -> io::Result<PipeWriter> {
-        let (start, pipe) = io::pipe()?;
-        Command::new(std::env::current_exe()?)
-            .args(["kernel-tracer", "--probe-budget", &budget.share.to_string()])
-            .stdin(start)
-            .stdout(Stdio::null())
-            // Ctrl-C ends the agent, which ends the tracer when it has written everything.
-            .process_group(0)
-            .spawn()?;
-        Ok(pipe)
-    };
-    let pipe = has_rights().then(start)?;
+pub(crate) fn spawn(budget: ProbeBudget) -> Option<WaitingProcess> {
+    let start = || waiting::spawn(&["kernel-tracer", "--probe-budget", &budget.share.to_string()]);
     let report = |error: &io::Error| {
         agent_log(&format!("events of the kernel cannot be recorded: {error}"));
     };
-    let pipe = pipe.inspect_err(report).ok()?;
-    Some(KernelTracer::new(OwnedFd::from(pipe)))
+    has_rights().then(start)?.inspect_err(report).ok()
 }
 
 /// Bits of the capabilities in `/proc/self/status`.

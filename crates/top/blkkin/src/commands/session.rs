@@ -12,8 +12,10 @@ use crate::losses;
 use crate::reach;
 use crate::values;
 use blkkin_control::{
-    Activity, Purpose, Request, RetainingSession, Retention, Session, SessionLimit, Snapshot,
+    Activity, Destination, Purpose, Request, RetainingSession, Retention, Session, SessionForward,
+    SessionLimit, Snapshot,
 };
+use blkkin_forward::Target;
 use clap_complete::engine::ArgValueCandidates;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -61,6 +63,7 @@ enum Command {
     before_help = "Examples:\n  \
         blkkin session create web                             the agent chooses where to write\n  \
         blkkin session create web -o /data/web --size-max 10G\n  \
+        blkkin session create web --net net://collector       a relay writes it, live\n  \
         blkkin session create flight --snapshot               only in memory, until a snapshot\n  \
         blkkin session create flight --snapshot --keep 2min --memory 256M",
     after_help = crate::help::AGENT_HELP
@@ -106,6 +109,19 @@ struct Create {
     /// lost
     #[arg(long, value_name = "SIZE", value_parser = values::bytes, conflicts_with = "snapshot")]
     size_max: Option<u64>,
+
+    /// Send the session to a relay, `blkkin relay` or `lttng-relayd`:
+    /// `net://HOST[:CONTROL_PORT[:DATA_PORT]]`
+    ///
+    /// Packets are written to the session's directory first, and sent from there, in order. While
+    /// the relay is away or slow, they wait. With --output they stay in the directory, too; without
+    /// it they are removed when the relay has them, and --size-max limits what waits.
+    #[arg(long, value_name = "URL", conflicts_with = "snapshot")]
+    net: Option<Target>,
+
+    /// Send the session to the relay on this machine: --net net://localhost
+    #[arg(long, conflicts_with_all = ["snapshot", "net"])]
+    live: bool,
 
     #[command(flatten)]
     agent: AgentArgs,
@@ -259,6 +275,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
 fn create(args: Create) -> Result<Exit, Error> {
     let purpose = if args.snapshot { Purpose::Snapshot } else { Purpose::Record };
     let output = absolute(args.output.as_deref())?;
+    let is_spool = output.is_none();
     let session = Session { name: args.name, purpose, output };
     let name = session.name.clone();
     let retention = Retention { keep_ms: args.keep, memory: args.memory };
@@ -274,6 +291,15 @@ fn create(args: Create) -> Result<Exit, Error> {
     if let Some(size_max) = args.size_max {
         conversation
             .request(&Request::LimitSession(SessionLimit { session: name.clone(), size_max }))?;
+    }
+    let local = args.live.then(|| "net://localhost".to_owned());
+    if let Some(target) = args.net.map(|net| net.to_string()).or(local) {
+        let destination = Destination { target, is_spool };
+        let forward = SessionForward { session: name.clone(), destination };
+        if let Err(error) = conversation.request(&Request::ForwardSession(forward)) {
+            conversation.request(&Request::DestroySession(name))?;
+            return Err(error);
+        }
     }
     let new = ActionResult::new(conversation.address(), name.clone());
     let done = ActionResult { written, ..new };

@@ -2,6 +2,7 @@
 //! since 1970; durations have their unit in the name.
 
 use super::{SessionChannel, SessionDetails};
+use crate::forwarding;
 use crate::losses;
 use crate::reach;
 use blkkin_control::{
@@ -11,7 +12,7 @@ use blkkin_control::{
 use serde_json::{Value, json};
 
 pub(crate) fn session(listed: &SessionDetails) -> Value {
-    let SessionDetails { state, channels, rules, losses, retention, reaches } = listed;
+    let SessionDetails { state, channels, rules, losses, retention, reaches, forwarding } = listed;
     json!({
         "name": state.session.name,
         "purpose": state.session.purpose.word(),
@@ -25,6 +26,7 @@ pub(crate) fn session(listed: &SessionDetails) -> Value {
         "keep_ms": retention.and_then(|retention| retention.keep_ms),
         "memory": retention.and_then(|retention| retention.memory),
         "reaches": reach::to_json(reaches),
+        "forwarding": forwarding.as_ref().map(forwarding::to_json),
     })
 }
 

@@ -32,11 +32,19 @@ pub fn free_ports() -> [u16; 3] {
 
 impl Relay {
     pub fn start(lttng: &Lttng, kind: Kind) -> Relay {
-        let directory = lttng.scratch.0.join(format!("{kind:?}"));
-        let [control, data, live] = free_ports();
+        Relay::start_in(&lttng.scratch.0, kind)
+    }
+
+    /// Starts a relay that writes to a directory below `home`.
+    pub fn start_in(home: &Path, kind: Kind) -> Relay {
+        Relay::start_on(home.join(format!("{kind:?}")), kind, free_ports())
+    }
+
+    fn start_on(directory: PathBuf, kind: Kind, [control, data, live]: [u16; 3]) -> Relay {
         let mut command = match kind {
             Kind::Lttng => {
-                let mut command = lttng.command("lttng-relayd");
+                let mut command = Command::new("lttng-relayd");
+                command.env("LTTNG_HOME", directory.parent().expect("a home"));
                 for (option, port) in [("-C", control), ("-D", data), ("-L", live)] {
                     command.arg(option).arg(format!("tcp://127.0.0.1:{port}"));
                 }
@@ -58,6 +66,23 @@ impl Relay {
         let relay = Relay { kind, child, directory, control, data, live };
         eventually("the relay answers", || run(&mut relay.ls(&[])).status.success().then_some(()));
         relay
+    }
+
+    /// Kills the relay, whatever it is doing.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("a process");
+        self.child.wait().expect("a child");
+    }
+
+    /// Starts a relay on the ports and the directory of a killed one.
+    pub fn restart(&mut self) {
+        let ports = [self.control, self.data, self.live];
+        *self = Relay::start_on(self.directory.clone(), self.kind, ports);
+    }
+
+    /// Returns the URL for producers.
+    pub fn target(&self) -> String {
+        format!("net://127.0.0.1:{}:{}", self.control, self.data)
     }
 
     pub fn url(&self) -> String {
@@ -111,7 +136,9 @@ impl Relay {
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        signal(self.child.id(), Signal::TERM);
+        if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
+            signal(self.child.id(), Signal::TERM);
+        }
         let _ = self.child.wait();
     }
 }

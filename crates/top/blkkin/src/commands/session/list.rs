@@ -2,6 +2,7 @@
 
 use crate::conversation::{AgentArgs, SessionChannel, SessionDetails, check, json, print};
 use crate::exit::{Error, Exit, note};
+use crate::forwarding;
 use crate::losses;
 use crate::output::plural;
 use crate::reach;
@@ -81,7 +82,7 @@ pub(crate) fn lines(sessions: &[SessionDetails], color: bool) -> String {
 
 /// Describes a session with its channels, rules and losses.
 fn describe_session(listed: &SessionDetails) -> String {
-    let SessionDetails { state, channels, rules, losses, retention, reaches } = listed;
+    let SessionDetails { state, channels, rules, losses, retention, reaches, forwarding } = listed;
     let session = &state.session;
     let does = match session.purpose {
         Purpose::Record => "records",
@@ -103,6 +104,7 @@ fn describe_session(listed: &SessionDetails) -> String {
         let both: Vec<String> = keep.into_iter().chain(memory).collect();
         text += &format!("keeps {}\n", both.join(", "));
     }
+    text.extend(forwarding.iter().map(forwarding::line));
     text.extend(losses.iter().map(|loss| format!("lost: {}\n", losses::line(loss))));
     text.extend(reach::advice(reaches, |_| *retention).into_iter().map(|line| line + "\n"));
     let channels = channel_lines(channels);

@@ -3,8 +3,8 @@
 use crate::conversation::{AgentConnection, SessionDetails};
 use crate::exit::Error;
 use blkkin_control::{
-    Application, Applications, EvictedRings, Loss, Processes, Quota, Reach, Reply, Request, Ring,
-    RingTotals,
+    Application, Applications, EvictedRings, Forwarding, Loss, Processes, Quota, Reach, Reply,
+    Request, Ring, RingTotals,
 };
 
 /// Status of an agent. `before` is an earlier sample of `rings`; rates are computed from the two.
@@ -20,6 +20,7 @@ pub(super) struct Status {
     pub(super) losses: Vec<Loss>,
     pub(super) quotas: Vec<Quota>,
     pub(super) reaches: Vec<Reach>,
+    pub(super) forwardings: Vec<Forwarding>,
 }
 
 /// Collected replies of the agent to one status request.
@@ -31,6 +32,7 @@ pub(super) struct StatusReply {
     losses: Vec<Loss>,
     quotas: Vec<Quota>,
     reaches: Vec<Reach>,
+    forwardings: Vec<Forwarding>,
 }
 
 /// Requests the status of the agent or, with `session`, of one session. `request` is the matching
@@ -48,7 +50,7 @@ pub(super) fn collect_status(
         Reply::Application(application) => Some(application),
         _ => None,
     });
-    let StatusReply { rings, ended, released, losses, quotas, reaches } =
+    let StatusReply { rings, ended, released, losses, quotas, reaches, forwardings } =
         request_status(conversation, request)?;
     Ok(Status {
         agent: conversation.address(),
@@ -62,6 +64,7 @@ pub(super) fn collect_status(
         losses,
         quotas,
         reaches,
+        forwardings,
     })
 }
 
@@ -77,6 +80,7 @@ pub(super) fn request_status(
             Reply::Released(gone) => request_status.released.push(gone),
             Reply::Loss(loss) => request_status.losses.push(loss),
             Reply::Quota(quota) => request_status.quotas.push(quota),
+            Reply::Forwarding(forwarding) => request_status.forwardings.push(forwarding),
             Reply::Reach(reach) => request_status.reaches.push(reach),
             _ => {}
         }

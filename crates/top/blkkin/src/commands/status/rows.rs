@@ -232,6 +232,7 @@ mod tests {
             losses: vec![],
             quotas: vec![],
             reaches: vec![],
+            forwardings: vec![],
         }
     }
 

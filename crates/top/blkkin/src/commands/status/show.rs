@@ -4,6 +4,7 @@ use super::agent_status::Status;
 use super::rows::{RingCounters, Row, RowSubject, lost};
 use crate::commands::session::list::lines;
 use crate::conversation::json;
+use crate::forwarding;
 use crate::losses;
 use crate::output::plural;
 use crate::reach;
@@ -43,6 +44,7 @@ pub(super) fn text(status: &Status, rows: &[Row], rings: bool, color: bool) -> S
     text.extend(advice.into_iter().map(|line| line + "\n"));
     text.extend(rows.iter().filter(|row| row.counters.events_cut > 0).map(cut_line));
     text.extend(status.released.iter().map(released_line));
+    text.extend(status.forwardings.iter().map(forwarding::line));
     text.extend(status.quotas.iter().filter(|quota| quota.refused > 0).map(refused_line));
     text.extend(status.losses.iter().map(loss_line));
     text + &lost_line(status, rows, color)
@@ -225,6 +227,7 @@ pub(super) fn to_json(status: &Status, rows: &[Row], rings: bool) -> Value {
         "applications": status.applications.iter().map(json::application).collect::<Vec<_>>(),
         key: rows.iter().map(|row| row_json(&names, row)).collect::<Vec<_>>(),
         "reaches": reach::to_json(&status.reaches),
+        "forwardings": status.forwardings.iter().map(forwarding::to_json).collect::<Vec<_>>(),
         "released": status.released.iter().map(released_json).collect::<Vec<_>>(),
         "quotas": status.quotas.iter().map(quota_json).collect::<Vec<_>>(),
         "lost": {

@@ -1,0 +1,129 @@
+//! Sessions that are forwarded to relays. A process of its own forwards them, since the agent can
+//! make no connections: it requests the list, follows the sessions' directories, and reports its
+//! progress.
+
+use crate::session::SessionId;
+use crate::source::ConnectionId;
+use blkkin_control::{ForwardProgress, ForwardReport, ForwardTask, Forwarding, Reply};
+
+/// Sessions to forward, with their progress.
+#[derive(Debug, Default)]
+pub(crate) struct Forwardings {
+    list: Vec<ForwardedSession>,
+    /// Set if the list has changed since the forwarder received it.
+    has_changed: bool,
+    /// Connection of the forwarder, while it waits for a change.
+    waiting: Option<ConnectionId>,
+}
+
+#[derive(Debug)]
+struct ForwardedSession {
+    task: ForwardTask,
+    progress: ForwardProgress,
+}
+
+impl Forwardings {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Returns whether the forwarder waits for a change.
+    pub(crate) fn has_forwarder(&self) -> bool {
+        self.waiting.is_some()
+    }
+
+    /// Adds a session.
+    pub(crate) fn add(&mut self, task: ForwardTask) {
+        let trouble = Some("the forwarder has not connected yet".to_owned());
+        let progress = ForwardProgress { trouble, ..ForwardProgress::default() };
+        self.list.push(ForwardedSession { task, progress });
+        self.has_changed = true;
+    }
+
+    /// Returns whether a session is forwarded.
+    pub(crate) fn has(&self, session: SessionId) -> bool {
+        self.list.iter().any(|one| one.task.number == session)
+    }
+
+    /// Returns whether the directory of a session is only a spool.
+    pub(crate) fn is_spool(&self, session: SessionId) -> bool {
+        let mut tasks = self.list.iter().map(|one| &one.task);
+        tasks.any(|task| task.number == session && task.destination.is_spool)
+    }
+
+    /// Returns the number of a user's sessions that are forwarded.
+    pub(crate) fn count_of(&self, user: u32) -> usize {
+        self.list.iter().filter(|one| one.task.user == user).count()
+    }
+
+    /// Marks a session as destroyed, all of whose packets are written.
+    pub(crate) fn end(&mut self, session: SessionId) {
+        for one in self.list.iter_mut().filter(|one| one.task.number == session) {
+            one.task.has_ended = true;
+            self.has_changed = true;
+        }
+    }
+
+    /// Marks all sessions as destroyed that do not exist.
+    pub(crate) fn end_missing(&mut self, exists: impl Fn(SessionId) -> bool) {
+        self.list.iter_mut().for_each(|one| one.task.has_ended |= !exists(one.task.number));
+    }
+
+    /// Takes a report of the forwarder. Returns true if a session is delivered, and no longer in
+    /// the list.
+    pub(crate) fn report(&mut self, report: ForwardReport) -> bool {
+        let ForwardReport { number, progress, is_delivered, .. } = report;
+        let Some(at) = self.list.iter().position(|one| one.task.number == number) else {
+            return false;
+        };
+        self.list[at].progress = progress;
+        let is_over = is_delivered && self.list[at].task.has_ended;
+        if is_over {
+            self.list.remove(at);
+            self.has_changed = true;
+        }
+        is_over
+    }
+
+    /// Lets the forwarder wait for the next change; a forwarder that has just connected gets the
+    /// list at once.
+    pub(crate) fn wait(&mut self, forwarder: ConnectionId, is_first: bool) {
+        self.waiting = Some(forwarder);
+        self.has_changed |= is_first;
+    }
+
+    /// Returns the waiting forwarder with the list, if the list has changed.
+    pub(crate) fn take_answer(&mut self) -> Option<(ConnectionId, Vec<Reply>)> {
+        let forwarder = self.waiting.take_if(|_| self.has_changed)?;
+        self.has_changed = false;
+        Some((forwarder, self.tasks().map(Reply::ForwardTask).collect()))
+    }
+
+    /// Returns all sessions to forward.
+    pub(crate) fn tasks(&self) -> impl Iterator<Item = ForwardTask> {
+        self.list.iter().map(|one| one.task.clone())
+    }
+
+    /// Returns the forwarding of a session, as a reply to a command.
+    pub(crate) fn reply(&self, session: SessionId) -> Option<Reply> {
+        let one = self.list.iter().find(|one| one.task.number == session)?;
+        Some(Reply::Forwarding(one.shown()))
+    }
+
+    /// Returns the forwardings of destroyed sessions of a user, or of all users, as replies to a
+    /// command.
+    pub(crate) fn ended_replies(&self, user: Option<u32>) -> impl Iterator<Item = Reply> {
+        let ended = self
+            .list
+            .iter()
+            .filter(move |one| one.task.has_ended && user.is_none_or(|user| one.task.user == user));
+        ended.map(|one| Reply::Forwarding(one.shown()))
+    }
+}
+
+impl ForwardedSession {
+    fn shown(&self) -> Forwarding {
+        let ForwardTask { name, destination, has_ended, .. } = self.task.clone();
+        Forwarding { session: name, destination, progress: self.progress.clone(), has_ended }
+    }
+}

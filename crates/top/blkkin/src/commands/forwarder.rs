@@ -1,0 +1,215 @@
+//! `blkkin forwarder`: the process that sends sessions of an agent to relays, since the agent can
+//! make no connections. Started by the agent's command only.
+
+use super::forward::new_producer;
+use super::waiting;
+use crate::exit::{Error, Exit};
+use crate::output::agent_log;
+use blkkin_agent::{WaitingProcess, confine_forwarder};
+use blkkin_client::{Client, Timeouts};
+use blkkin_control::{Destination, ForwardProgress, ForwardReport, ForwardTask, Reply, Request};
+use blkkin_forward::{Delivery, Persistence, Report, SessionName, Totals};
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+/// Send sessions of an agent to relays
+///
+/// The agent starts this command itself. It waits on standard input for the path of the agent's
+/// socket.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {}
+
+/// Time for what is under way, after the agent has ended. The next agent's forwarder sends the rest.
+const LAST_TIME: Duration = Duration::from_secs(1);
+/// Pause before a session is tried again whose directory cannot be read.
+const RETRY_PAUSE: Duration = Duration::from_secs(5);
+/// Timeouts of the agent's answers. It answers the request for sessions only after a change.
+const TIMEOUTS: Timeouts =
+    Timeouts { opening: Duration::from_secs(30), item: Duration::from_secs(100 * 365 * 24 * 3600) };
+
+/// A session that is being sent.
+struct Sending {
+    /// Becomes readable for the thread when it is written to.
+    ending: UnixStream,
+    is_told: bool,
+}
+
+/// Starts the waiting forwarder of an agent; `None` if it cannot be started.
+pub(crate) fn spawn() -> Option<WaitingProcess> {
+    let report = |error: &io::Error| agent_log(&format!("sessions cannot be forwarded: {error}"));
+    waiting::spawn(&["forwarder"]).inspect_err(report).ok()
+}
+
+pub(crate) fn run(_: &Args) -> Result<Exit, Error> {
+    let failed = |error: io::Error| Error::failed(format!("cannot forward sessions: {error}"));
+    let Some(socket) = read_start().map_err(failed)? else { return Ok(Exit::Ok) };
+    confine_forwarder().iter().for_each(|line| agent_log(line));
+    let (sender, reports) = channel();
+    let of_reports = connect(&socket)?;
+    thread::spawn(move || send_reports(of_reports, &reports));
+    let mut client = connect(&socket)?;
+    let mut sendings = HashMap::new();
+    let mut is_first = true;
+    loop {
+        let request = Request::AwaitForwarding(std::mem::take(&mut is_first));
+        match client.request_all(&request) {
+            Ok(replies) => apply(replies, &mut sendings, &sender),
+            // The agent has ended.
+            Err(_) => break,
+        }
+    }
+    thread::sleep(LAST_TIME);
+    Ok(Exit::Ok)
+}
+
+/// Reads the path of the agent's socket, which ends with a NUL. Returns `None` if the agent ends
+/// before it needs the forwarder.
+fn read_start() -> io::Result<Option<PathBuf>> {
+    let mut path = Vec::new();
+    for byte in io::stdin().lock().bytes() {
+        match byte? {
+            0 => return Ok(Some(PathBuf::from(OsString::from_vec(path)))),
+            byte => path.push(byte),
+        }
+    }
+    Ok(None)
+}
+
+fn connect(socket: &std::path::Path) -> Result<Client, Error> {
+    let (sockets, release) = ([socket.to_owned()], env!("CARGO_PKG_VERSION"));
+    Ok(Client::connect(&sockets, "forwarder", release, TIMEOUTS)?)
+}
+
+/// Sends reports to the agent, until it ends.
+fn send_reports(mut client: Client, reports: &Receiver<ForwardReport>) {
+    for report in reports {
+        if let Err(error) = client.request_all(&Request::ReportForwarding(report)) {
+            agent_log(&format!("the agent refuses a report of the forwarder: {error}"));
+            return;
+        }
+    }
+}
+
+/// Begins to send the sessions that are new in the agent's list, and ends those that are destroyed.
+fn apply(
+    replies: Vec<Reply>,
+    sendings: &mut HashMap<u64, Sending>,
+    reports: &Sender<ForwardReport>,
+) {
+    let tasks = replies.into_iter().filter_map(|reply| match reply {
+        Reply::ForwardTask(task) => Some(task),
+        _ => None,
+    });
+    let tasks: Vec<ForwardTask> = tasks.collect();
+    sendings.retain(|number, _| tasks.iter().any(|task| task.number == *number));
+    for task in tasks {
+        let (number, has_ended) = (task.number, task.has_ended);
+        let sending = match sendings.remove(&number) {
+            Some(sending) => Ok(sending),
+            None => Sending::start(task, reports.clone()),
+        };
+        match sending {
+            Ok(mut sending) => {
+                if has_ended {
+                    sending.tell();
+                }
+                sendings.insert(number, sending);
+            }
+            Err(error) => agent_log(&format!("cannot forward a session: {error}")),
+        }
+    }
+}
+
+impl Sending {
+    fn start(task: ForwardTask, reports: Sender<ForwardReport>) -> io::Result<Sending> {
+        let (ending, told) = UnixStream::pair()?;
+        let work = move || {
+            let (user, group) = (task.user, task.group);
+            let progress = ForwardProgress::default();
+            let mut reporter = Reporter { task, reports, progress, removed: 0, removed_told: 0 };
+            while let Err(error) = blkkin_sys::as_user(user, group, || reporter.deliver(&told)) {
+                agent_log(&format!("cannot forward a session: {error}"));
+                thread::sleep(RETRY_PAUSE);
+            }
+        };
+        thread::Builder::new().name("forward".to_owned()).spawn(work)?;
+        Ok(Sending { ending, is_told: false })
+    }
+
+    /// Tells the thread to end when the relay has everything.
+    fn tell(&mut self) {
+        if !std::mem::replace(&mut self.is_told, true) {
+            let _ = self.ending.write_all(&[0]);
+        }
+    }
+}
+
+/// Sender of one session, which reports to the agent.
+struct Reporter {
+    task: ForwardTask,
+    reports: Sender<ForwardReport>,
+    progress: ForwardProgress,
+    /// Number of bytes removed from the spool, and how many of them the agent was told.
+    removed: u64,
+    removed_told: u64,
+}
+
+impl Reporter {
+    fn deliver(&mut self, told: &UnixStream) -> io::Result<()> {
+        let Destination { target, is_spool } = self.task.destination.clone();
+        let target = target.parse().map_err(io::Error::other)?;
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let (name, producer) = (self.task.name.clone(), new_producer());
+        let session = SessionName { host, name, producer };
+        let directory = self.task.directory.clone();
+        let delivery = Delivery::new(target, session, &directory, Persistence::Forever);
+        let mut delivery = delivery.resume()?;
+        if is_spool {
+            delivery = delivery.remove_delivered();
+        }
+        let totals = delivery.run(told.as_fd(), &mut |report| self.report(&report))?;
+        self.count(totals);
+        self.send(true);
+        Ok(())
+    }
+
+    fn report(&mut self, report: &Report<'_>) {
+        match *report {
+            Report::Connected(path) => {
+                (self.progress.is_connected, self.progress.trouble) = (true, None);
+                path.clone_into(&mut self.progress.path);
+            }
+            Report::Lost(error) => {
+                self.progress.is_connected = false;
+                self.progress.trouble = Some(error.to_string());
+            }
+            Report::Damaged(line) => {
+                agent_log(&format!("cannot be forwarded: {line}"));
+                self.progress.trouble = Some(line.to_owned());
+            }
+            Report::Progress(totals, _) => self.count(totals),
+        }
+        self.send(false);
+    }
+
+    fn count(&mut self, totals: Totals) {
+        (self.progress.packets, self.progress.bytes) = (totals.packets, totals.bytes);
+        self.removed = totals.bytes_removed;
+    }
+
+    fn send(&mut self, is_delivered: bool) {
+        let (number, progress) = (self.task.number, self.progress.clone());
+        let before = std::mem::replace(&mut self.removed_told, self.removed);
+        let bytes_removed = self.removed.saturating_sub(before);
+        let report = ForwardReport { number, progress, bytes_removed, is_delivered };
+        let _ = self.reports.send(report);
+    }
+}

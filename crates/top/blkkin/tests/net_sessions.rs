@@ -1,0 +1,204 @@
+//! `blkkin session create --net`: sessions that the agent's forwarder sends to relays. Each attempted
+//! event must be at the relay once or counted as lost.
+
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use support::node::{self, Node, check_all, eventually, read};
+use support::process::Running;
+use support::relay::{Kind, Relay};
+use support::{is_installed, skip};
+
+#[test]
+#[ignore = "a program of other tests"]
+fn program() {
+    node::numbers();
+}
+
+/// Returns the directory where the agent makes directories of sessions.
+fn spools(node: &Node) -> PathBuf {
+    node.directory.path().join("spools")
+}
+
+fn start_agent(node: &Node) -> node::Running {
+    let spools = spools(node);
+    node.agent_by(node.command(&["agent", "--traces", spools.to_str().unwrap()]))
+}
+
+fn begin_session(node: &Node, options: &[&str]) {
+    node.run(&[&["session", "create", "s"], options].concat());
+    node.run(&["event", "enable", "test:*"]);
+    node.run(&["session", "start", "s"]);
+}
+
+/// Returns the forwardings that `blkkin status` shows.
+fn forwardings(node: &Node) -> Vec<serde_json::Value> {
+    let status: serde_json::Value =
+        serde_json::from_str(&node.run(&["status", "--json"])).expect("JSON");
+    status["forwardings"].as_array().expect("a list").clone()
+}
+
+/// Waits until the relay has everything of the destroyed session, and the spool is removed.
+#[track_caller]
+fn await_delivery(node: &Node) {
+    eventually("the session is delivered", || forwardings(node).is_empty().then_some(()));
+    let left = fs::read_dir(spools(node)).into_iter().flatten().flatten();
+    let left: Vec<PathBuf> = left.map(|entry| entry.path()).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+fn relays(test: &str) -> Vec<Kind> {
+    if is_installed("lttng-relayd") {
+        return vec![Kind::Ours, Kind::Lttng];
+    }
+    skip(test, "lttng-relayd is not installed");
+    vec![Kind::Ours]
+}
+
+/// Most streams are idle, and do not delay viewers.
+#[test]
+fn sessions_are_viewed_while_they_record() {
+    for kind in relays("sessions_are_viewed_while_they_record") {
+        let node = Node::new();
+        let relay = Relay::start_in(node.directory.path(), kind);
+        let _agent = start_agent(&node);
+        begin_session(&node, &["--net", &relay.target()]);
+        let program = node.program(1, 2000);
+        eventually("the relay has streams", || {
+            relay.session()?["streams"].as_u64()?.checked_sub(2)
+        });
+        let session = relay.session().expect("a session");
+        let url = session["url"].as_str().expect("a URL");
+        let mut view = Running::start(node.command(&["view"]).arg(url));
+        // lttng-relayd permits one viewer of a session.
+        let is_second = kind == Kind::Ours && is_installed("babeltrace2");
+        let theirs = || Running::start(Command::new("babeltrace2").args(["-i", "lttng-live", url]));
+        let mut theirs = is_second.then(theirs);
+        for running in std::iter::once(&mut view).chain(&mut theirs) {
+            for _ in 0..500 {
+                assert!(running.line().contains("test:number"));
+            }
+        }
+        let tried = program.end();
+        node.run(&["session", "destroy", "s"]);
+        assert_eq!(view.end().status.code(), Some(0));
+        assert!(theirs.is_none_or(|theirs| theirs.end().status.success()));
+        await_delivery(&node);
+        assert_eq!(check_all(&relay.directory, tried), 0);
+    }
+}
+
+#[test]
+fn sessions_are_kept_and_sent_at_once() {
+    let node = Node::new();
+    let relay = Relay::start_in(node.directory.path(), Kind::Ours);
+    let _agent = start_agent(&node);
+    let output = node.output();
+    begin_session(&node, &["--net", &relay.target(), "-o", output.to_str().unwrap()]);
+    let tried = node.program(50, 1000).end();
+    let other = node.program(50, 1000).end();
+    node.run(&["session", "destroy", "s"]);
+    await_delivery(&node);
+    let (kept, lost) = read(&output);
+    assert_eq!(kept.len() as u64 + lost, tried + other);
+    assert_eq!(read(&relay.directory), (kept, lost));
+}
+
+/// What was acknowledged before a relay or an agent is killed is at the relay once.
+#[test]
+fn killed_relays_and_agents_lose_nothing() {
+    let node = Node::new();
+    let mut relay = Relay::start_in(node.directory.path(), Kind::Ours);
+    let mut agent = start_agent(&node);
+    begin_session(&node, &["--net", &relay.target()]);
+    let program = node.program(20, 1000);
+    for round in 0..4 {
+        std::thread::sleep(Duration::from_millis(400));
+        relay.kill();
+        eventually("the forwarder notices", || {
+            forwardings(&node).first()?["trouble"].as_str().map(|_| ())
+        });
+        if round % 2 == 1 {
+            agent.kill();
+            agent = start_agent(&node);
+        }
+        relay.restart();
+        eventually("the forwarder connects", || {
+            forwardings(&node).first()?["connected"].as_bool()?.then_some(())
+        });
+    }
+    // The relay is away when the session ends.
+    relay.kill();
+    let tried = program.end();
+    node.run(&["session", "destroy", "s"]);
+    let left = forwardings(&node);
+    assert_eq!((left.len(), &left[0]["destroyed"]), (1, &true.into()), "{left:?}");
+    assert!(node.run(&["status"]).contains("destroyed session s goes to net://127.0.0.1:"));
+    agent.kill();
+    let _agent = start_agent(&node);
+    assert_eq!(forwardings(&node).len(), 1);
+    relay.restart();
+    await_delivery(&node);
+    check_all(&relay.directory, tried);
+}
+
+/// While the relay is away, packets wait up to the limit. Events beyond it are counted as lost, and
+/// recording goes on when the relay is back.
+#[test]
+fn a_full_spool_counts_what_it_cannot_hold() {
+    let node = Node::new();
+    let mut relay = Relay::start_in(node.directory.path(), Kind::Ours);
+    relay.kill();
+    let _agent = start_agent(&node);
+    begin_session(&node, &["--net", &relay.target(), "--size-max", "16M"]);
+    let mut program = node.program(2000, 1000);
+    let lost = || {
+        let status = node.run(&["status", "--json"]);
+        let status: serde_json::Value = serde_json::from_str(&status).expect("JSON");
+        status["lost"]["events"].as_u64().filter(|lost| *lost > 0)
+    };
+    eventually("events are lost", lost);
+    relay.restart();
+    let before = program.count();
+    eventually("new events arrive", || {
+        let sent = forwardings(&node).first()?["packets"].as_u64()?;
+        let (numbers, _) = (sent > 0).then(|| read(&relay.directory))?;
+        numbers.last().filter(|last| **last > before).map(|_| ())
+    });
+    let tried = program.end();
+    // What waits in the rings is written when the spool has room for it.
+    eventually("the rest arrives", || {
+        let (numbers, lost) = read(&relay.directory);
+        (numbers.len() as u64 + lost == tried).then_some(())
+    });
+    node.run(&["session", "destroy", "s"]);
+    await_delivery(&node);
+    assert!(check_all(&relay.directory, tried) > 0);
+}
+
+#[test]
+fn commands_say_what_is_wrong() {
+    let node = Node::new();
+    let _agent = start_agent(&node);
+    let check = |words: &[&str], status: i32, part: &str| {
+        let output = node.command(words).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{words:?}: {errors}");
+        assert!(errors.contains(part), "{words:?}: {errors}");
+    };
+    check(&["session", "create", "s", "--net", "collector"], 2, "net://HOST");
+    check(&["session", "create", "s", "--net", "net://a", "--snapshot"], 2, "--snapshot");
+    check(&["session", "create", "s", "--net", "net://a", "--live"], 2, "--live");
+    let output = Path::new("/proc/none").to_str().unwrap();
+    check(&["session", "create", "s", "--live", "-o", output], 1, "/proc/none");
+    node.run(&["session", "create", "s", "--net", "net://127.0.0.1:1"]);
+    eventually("the refusal is shown", || {
+        let trouble = forwardings(&node).first()?["trouble"].as_str()?.to_owned();
+        trouble.contains("refused").then_some(())
+    });
+    let list = node.run(&["session", "list", "s"]);
+    assert!(list.contains("goes to net://127.0.0.1:1:5343: nothing sent yet"), "{list}");
+}
