@@ -78,6 +78,9 @@ messages! {
         0x020a KernelRule(rule: KernelRule = RecordForm),
         /// Tells the tracer of the kernel where the threads of a process show their current spans.
         0x020b SpanSlot(slot: SpanSlot = RecordForm),
+        /// Requests that the tracer of the kernel records the machine's state once more into the
+        /// channel with this number, because the channel's trace continues in a new chunk.
+        0x0210 RecordState(channel: u32 = Number),
     }
 }
 

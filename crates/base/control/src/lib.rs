@@ -65,6 +65,7 @@ mod message;
 mod redaction;
 mod reply;
 mod request;
+mod rotation;
 mod saved;
 mod selection;
 #[cfg(test)]
@@ -94,9 +95,10 @@ pub use request::{
     Applications, Events, NewChannel, Purpose, RedactedEvents, Request, RetainingSession,
     Retention, Session, SessionLimit, Snapshot,
 };
+pub use rotation::{Chunk, Chunks, Hook, HookReport, Rotation, SessionRotation};
 pub use saved::{
-    SavedCompletion, SavedLimit, SavedLoss, SavedRetention, SavedRingTotals, SavedSampling,
-    SavedSession, SavedTrace, StateRecord,
+    SavedChunk, SavedCompletion, SavedLimit, SavedLoss, SavedRetention, SavedRingTotals,
+    SavedRotation, SavedSampling, SavedSession, SavedTrace, StateRecord,
 };
 pub use selection::{Levels, Processes, Selection};
 pub use version::Version;

@@ -57,5 +57,7 @@ pub const PIDS_MAX: usize = 4096;
 /// Maximum size in bytes of a machine-readable identifier: a failure's code, such as
 /// `no-such-session`, or a resource's name, such as `ring-bytes`.
 pub const CODE_SIZE_MAX: usize = 40;
+/// Maximum size of the command that is run for each closed chunk, in bytes.
+pub const HOOK_SIZE_MAX: usize = 4 << 10;
 /// Maximum size of the message or hint that explains a failure, or of a loss's reason, in bytes.
 pub const MESSAGE_SIZE_MAX: usize = 8 << 10;

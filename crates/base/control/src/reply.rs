@@ -8,6 +8,7 @@ use crate::handshake::{Clock, PROGRAM, RELEASE};
 use crate::limits::{BODY_SIZE_MAX, CODE_SIZE_MAX, MESSAGE_SIZE_MAX, PATH_SIZE_MAX};
 use crate::redaction::{Redaction, redactions};
 use crate::request::{Retention, Session};
+use crate::rotation::{Chunk, Chunks};
 use crate::selection::Selection;
 use crate::text::{Letters, NAME, Path, SAMPLING, Text};
 use std::path::PathBuf;
@@ -65,6 +66,14 @@ messages! {
         /// Forwarding of the session in the most recent `Session` item. Replies to `Status` contain
         /// this item, too, also for destroyed sessions that the relay does not have yet.
         0x0421 Forwarding(forwarding: Forwarding = RecordForm),
+        /// Summary of the chunks of a session whose trace is divided. Replies to `ListSessions`
+        /// and `ListChunks` contain this item.
+        0x0430 Chunks(chunks: Chunks = RecordForm),
+        /// Chunk of the session in the most recent `Chunks` item.
+        0x0431 Chunk(chunk: Chunk = RecordForm),
+        /// Limit on the size of the traces of the session in the most recent `Session` item, in
+        /// bytes. Sent if the session has one.
+        0x0432 SizeMax(size_max: u64 = Number),
     }
 }
 

@@ -5,6 +5,7 @@ use crate::encoding::{Flag, Number, Optional, RecordForm};
 use crate::forwarding::{ForwardReport, SessionForward};
 use crate::limits::BODY_SIZE_MAX;
 use crate::redaction::{Redaction, redactions};
+use crate::rotation::{HookReport, SessionRotation};
 use crate::selection::{Processes, Selection};
 use crate::text::{NAME, Path, SAMPLING};
 use std::path::PathBuf;
@@ -77,6 +78,17 @@ messages! {
         0x0321 AwaitForwarding(is_first: bool = Flag),
         /// Reports the progress of a forwarded session, for the agent's forwarder only.
         0x0322 ReportForwarding(report: ForwardReport = RecordForm),
+        /// Divides the trace of a session into chunks. The session must not have been started yet.
+        0x0330 DivideSession(rotation: SessionRotation = RecordForm),
+        /// Closes the chunk that is being written, and continues in a new one. Replies with
+        /// `Written`, the closed chunk's directory, once nothing is written to it any longer.
+        /// Replies with `Done` alone if nothing was recorded since the last rotation.
+        0x0331 RotateSession(session: String = NAME),
+        /// Lists the chunks of a session, also of one that was destroyed a short time ago. Replies
+        /// with `Chunks` and then `Chunk` for each chunk, the oldest first.
+        0x0332 ListChunks(session: String = NAME),
+        /// Reports that the command for a closed chunk has ended.
+        0x0333 ReportHook(report: HookReport = RecordForm),
     }
 }
 

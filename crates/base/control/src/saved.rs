@@ -7,6 +7,7 @@ use crate::forwarding::ForwardTask;
 use crate::limits::BODY_SIZE_MAX;
 use crate::reply::{Loss, RedactedRule, RingTotals, Rule, SessionState};
 use crate::request::Retention;
+use crate::rotation::{Chunk, Rotation};
 use crate::text::{NAME, Path, SAMPLING};
 use std::path::PathBuf;
 
@@ -43,6 +44,10 @@ messages! {
         0x050c Retention(retention: SavedRetention = RecordForm),
         /// Session that is forwarded to a relay. It may be destroyed already.
         0x0520 Forward(task: ForwardTask = RecordForm),
+        /// Rotation of a session's trace. Records of its chunks follow, the oldest first.
+        0x0530 Rotation(rotation: SavedRotation = RecordForm),
+        /// Chunk of a session's trace.
+        0x0531 Chunk(chunk: SavedChunk = RecordForm),
     }
 }
 
@@ -140,5 +145,39 @@ record! {
         pub number: u64 = Number,
         /// Events that the session retains.
         pub retention: Retention = RecordForm,
+    }
+}
+
+record! {
+    /// Rotation of a session's trace, with the session's number.
+    pub struct SavedRotation {
+        /// Number of the session ([`SavedSession::number`]).
+        pub number: u64 = Number,
+        /// Rotation of the session's trace.
+        pub rotation: Rotation = RecordForm,
+        /// Number of the next chunk.
+        pub next_sequence: u64 = Number,
+        /// Number of chunks that were removed because of a limit.
+        pub removed: u64 = Number,
+        /// Size of the removed chunks in bytes.
+        pub removed_bytes: u64 = Number,
+        /// Number of chunks for which the command has failed.
+        pub hook_failures: u64 = Number,
+    }
+}
+
+record! {
+    /// Chunk of a session's trace, with the session's number.
+    pub struct SavedChunk {
+        /// Number of the session ([`SavedSession::number`]).
+        pub number: u64 = Number,
+        /// Description of the chunk, as shown to users.
+        pub chunk: Chunk = RecordForm,
+        /// Time of the chunk's first event, in nanoseconds since 1970; 0 if there is none.
+        pub begun_ns: u64 = Number,
+        /// Device number of the chunk's directory.
+        pub device: u64 = Number,
+        /// Inode number of the chunk's directory.
+        pub inode: u64 = Number,
     }
 }

@@ -19,6 +19,8 @@ pub const SIZE: usize = 84;
 
 const MAGIC: u32 = 0xc1fc_1fc1;
 
+/// Range of the UUID of the trace, in bytes.
+pub const UUID: std::ops::Range<usize> = 4..20;
 /// Offset of the id of the stream, in bytes.
 pub const INSTANCE: usize = 24;
 /// Offset of the packet's first time, in bytes.

@@ -181,6 +181,7 @@ impl Agent {
             programs: Programs::new(poller.clone()),
             sessions: Sessions::new(saved, Notebook::of(&path, options.log)),
             pending: VecDeque::new(),
+            rotations: Vec::new(),
             directories: Directories::new(options.is_public, own_uid),
             snapshots: Snapshots::default(),
             kernel_tracer: options.kernel_tracer.clone(),
@@ -270,6 +271,7 @@ impl Agent {
         }
         let Node { programs, sessions, log, .. } = &mut self.node;
         programs.end_absences(now, sessions, log);
+        self.node.step_rotations(now);
         self.node.continue_changes(now);
         self.node.use_directories(now);
         self.node.step_snapshots();
@@ -577,6 +579,7 @@ impl Agent {
         }
         let Node { programs, sessions, log, .. } = &mut self.node;
         programs.end_all_absences(sessions, log);
+        sessions.note_chunk_sizes();
         let _ = fs::remove_file(&self.options.socket);
     }
 }

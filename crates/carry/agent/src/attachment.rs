@@ -310,7 +310,7 @@ impl Attachment {
             if ring < self.rings.count() {
                 self.rings.announce(ring, (before, before + packets.size()));
             }
-            if let Err(error) = trace.append(key, &packets, &self.rings) {
+            if let Err(error) = trace.append(key, &mut packets, &self.rings) {
                 for (set, mark) in adopted.iter_mut().zip(marks) {
                     mark.into_iter().for_each(|mark| set.rings.rewind(ring, mark));
                 }

@@ -40,8 +40,8 @@ pub(crate) const DEPTH_MAX: u64 = 3;
 impl ClearJob {
     pub(crate) fn begin(command: ConnectionId, session: &Session, _descriptors: Share) -> ClearJob {
         let (spared, open, trouble) = (HashSet::new(), Vec::new(), None);
+        let all = session.trace_directory().join("ust").join("pid");
         let (session, output) = (session.id, session.output.clone());
-        let all = output.path().join("ust").join("pid");
         let mut clearing =
             ClearJob { command, session, output, spared, open, _descriptors, trouble };
         clearing.enter(all);

@@ -20,6 +20,7 @@ use crate::recording::Recorder;
 use crate::requests::{
     Answer, FollowUp, PendingRequest, RequestHandler, Scope, exceeded, failed, may_change,
 };
+use crate::rotating::PendingRotation;
 use crate::sessions::Sessions;
 use crate::snapshots::Snapshots;
 use crate::source::{ConnectionId, EACH_WRITE, Poller, Source};
@@ -55,6 +56,8 @@ pub(crate) struct Node {
     pub(crate) sessions: Sessions,
     /// Requests whose answer waits until programs have confirmed a change.
     pub(crate) pending: VecDeque<PendingRequest>,
+    /// Rotations whose command waits until the chunk is closed.
+    pub(crate) rotations: Vec<PendingRotation>,
     pub(crate) directories: Directories,
     pub(crate) snapshots: Snapshots,
     /// `None` if this agent was started without the rights to trace the kernel.
@@ -76,7 +79,7 @@ const LAST_DRAIN_PAUSE: Duration = Duration::from_millis(1);
 /// Sending of messages, and closing of connections.
 impl Node {
     /// Carries out the effects in the order of the list.
-    fn apply(&mut self, effects: Vec<Effect>) {
+    pub(crate) fn apply(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
                 Effect::Send { to, message, descriptors } => self.send(to, &message, descriptors),
@@ -117,7 +120,7 @@ impl Node {
     }
 
     /// Sends a reply to a command; if that fails, the command is disconnected.
-    fn reply(&mut self, id: ConnectionId, reply: &Reply) {
+    pub(crate) fn reply(&mut self, id: ConnectionId, reply: &Reply) {
         match self.peers.reply(id, reply) {
             Ok(()) => self.watch(id),
             Err(_) => self.disconnect(id),
@@ -125,7 +128,7 @@ impl Node {
     }
 
     /// Sends the last reply to a request. The next request of the command may then be handled.
-    fn finish(&mut self, id: ConnectionId, reply: &Reply) {
+    pub(crate) fn finish(&mut self, id: ConnectionId, reply: &Reply) {
         if let Some(command) = self.peers.command_mut(id) {
             command.is_busy = false;
         }
@@ -467,6 +470,11 @@ impl Node {
             Ok(Answer::AwaitForwarding { is_first }) => {
                 self.sessions.forwardings.wait(id, is_first);
             }
+            Ok(Answer::Rotate(session)) => self.begin_rotation(id, session),
+            Ok(Answer::Log { uid, line }) => {
+                self.log.about(uid, &line);
+                self.finish(id, &Reply::Done);
+            }
             Ok(Answer::Clear { session, descriptors }) => {
                 self.requests().clear(id, session, descriptors);
             }
@@ -624,6 +632,7 @@ impl Node {
             FollowUp::Destroy { session, name, uid } => {
                 // Packets that cannot be written are counted as lost.
                 let _ = self.programs.detach(session, &mut self.sessions);
+                self.sessions.close_retired(session);
                 let losses = self.sessions.archive_losses(session, name, uid, &self.accounts);
                 self.sessions.forwardings.end(session);
                 losses.iter().for_each(|loss| self.reply(command, loss));
@@ -705,6 +714,7 @@ impl Node {
             is_busy.then_some(now),
             making,
             self.acceptor.next(),
+            self.next_rotation(now),
         ];
         drains.chain(pending).chain(others.into_iter().flatten()).min()
     }

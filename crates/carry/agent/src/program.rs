@@ -377,7 +377,7 @@ impl Program {
                 let key = attachment.file_of(ring);
                 let before = trace.size(key);
                 attachment.rings.announce(ring, (before, before + packets.size()));
-                match described.and_then(|()| trace.append(key, &packets, &attachment.rings)) {
+                match described.and_then(|()| trace.append(key, &mut packets, &attachment.rings)) {
                     Ok(()) => attachment.rings.free(ring),
                     Err(error) => {
                         attachment.rings.rewind(ring, mark);
@@ -481,7 +481,7 @@ impl Program {
                 let key = attachment.file_of(ring);
                 let before = trace.size(key);
                 attachment.rings.announce(ring, (before, before + packets.size()));
-                if let Err(error) = trace.append(key, &packets, &attachment.rings) {
+                if let Err(error) = trace.append(key, &mut packets, &attachment.rings) {
                     attachment.rings.rewind(ring, mark);
                     attachment.rings.announce(ring, (before, before));
                     last.trouble = Some(error);
@@ -541,7 +541,7 @@ impl Program {
                         attachment.history.describe(types, trace, stream, &self.account);
                     }
                 }
-                trace.append(attachment.file_of(ring), &packets, &attachment.rings)?;
+                trace.append(attachment.file_of(ring), &mut packets, &attachment.rings)?;
             }
             if Instant::now() >= until {
                 return Ok(false);

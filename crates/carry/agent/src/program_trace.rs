@@ -1,10 +1,14 @@
 //! A program's trace: its directory, its UUID, its clock, and the environment in its metadata.
 
+use crate::chunk_name::trace_uuid;
+use crate::chunks::SessionChunks;
 use crate::clock::Rate;
 use crate::date;
+use crate::notebook::Note;
+use crate::page_cache::PageCacheTrimmer;
 use crate::program::Program;
 use crate::session::Session;
-use crate::trace::TraceDescription;
+use crate::trace::{Trace, TraceDescription};
 use blkkin_control::Clock;
 use blkkin_ctf::schema::EnvValue;
 use jiff::Zoned;
@@ -81,6 +85,31 @@ pub(crate) fn describe(
         env: env.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
         clock_name,
         rate,
+    }
+}
+
+/// Makes a new trace of a program, which will be written continuously.
+pub(crate) fn new_trace(session: &Session, program: &Program, rate: Rate, note: Note) -> Trace {
+    let directory = directory_of(session.trace_directory(), program);
+    let chunk = session.chunks.as_ref().and_then(SessionChunks::current);
+    let uuid = trace_uuid(note.uuid(), chunk.map_or(0, |chunk| chunk.sequence));
+    let about = describe(rate, session, program, uuid);
+    Trace::new(directory, session.output.clone(), about, Some(note))
+}
+
+/// Prepares a new or continued trace of a program for being written.
+pub(crate) fn prepare(
+    trace: &mut Trace,
+    session: &Session,
+    program: &Program,
+    page_cache: &Option<PageCacheTrimmer>,
+) {
+    trace.trim_by(page_cache.clone());
+    trace.limit_by(session.size_limit.clone());
+    trace.charge_to(program.account.clone());
+    let chunk = session.chunks.as_ref().and_then(|one| one.chunk_of(trace.directory()));
+    if let Some(chunk) = chunk {
+        trace.count_in(chunk.meter.clone());
     }
 }
 

@@ -53,6 +53,11 @@ impl Programs {
         self.connected.values_mut().chain(&mut self.departed)
     }
 
+    /// Returns the departed programs.
+    pub(crate) fn departed_mut(&mut self) -> impl Iterator<Item = &mut Program> {
+        self.departed.iter_mut()
+    }
+
     pub(crate) fn get(&self, id: ConnectionId) -> Option<&Program> {
         self.connected.get(&id)
     }

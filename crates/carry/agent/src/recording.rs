@@ -11,7 +11,7 @@ use crate::losses::{Amount, Losses};
 use crate::memory_limit::memory_limit;
 use crate::notebook::{Note, SuspendedTrace};
 use crate::program::{OWN_DESCRIPTORS, Program};
-use crate::program_trace::{describe, directory_of, new_uuid, ring_clock};
+use crate::program_trace::{new_trace, new_uuid, prepare, ring_clock};
 use crate::programs::Programs;
 use crate::quota::{Account, Quota};
 use crate::recovery::{AdoptedRings, ORPHANS_MAX, Offer, OrphanedRings};
@@ -470,10 +470,10 @@ impl<'n> Recorder<'n> {
         let stream = index.channel as u32;
         let Sessions { list, clocks, page_cache, notebook, .. } = &mut *self.sessions;
         let session = &mut list[index.session];
-        let channel = &session.channels[index.channel].channel;
         let Some(program) = self.programs.get_mut(id) else {
             return Err(io::ErrorKind::NotFound.into());
         };
+        let rate = clocks.rate(&mut session.rates, program.clock);
         let known = adoption.as_ref().map(|adoption| adoption.uuid);
         let new = || known.unwrap_or_else(new_uuid);
         let uuid = *program.uuids.entry(session.id).or_insert_with(new);
@@ -484,22 +484,23 @@ impl<'n> Recorder<'n> {
             let mut trace = match earlier {
                 Some(trace) => trace,
                 None => {
-                    let directory = directory_of(session.output.path(), program);
-                    let rate = clocks.rate(&mut session.rates, program.clock);
-                    let about = describe(rate, session, program, uuid);
                     let note = Note::new(notebook.clone(), session, program.process.pid, uuid);
-                    Trace::new(directory, session.output.clone(), about, Some(note))
+                    new_trace(session, program, rate, note)
                 }
             };
-            trace.trim_by(page_cache.clone());
-            trace.limit_by(session.size_limit.clone());
-            trace.charge_to(program.account.clone());
+            prepare(&mut trace, session, program, page_cache);
+            if let Some(chunks) = &mut session.chunks {
+                // The trace of an earlier agent may be in an earlier chunk.
+                chunks.is_moving |=
+                    chunks.current().is_some_and(|chunk| chunk.sequence != trace.chunk());
+            }
             // The next agent must find the note if the program has the rings.
             trace.note_directory();
             program.traces.insert(session.id, trace);
         }
+        let channel = &session.channels[index.channel];
         if let Some(trace) = program.traces.get_mut(&session.id) {
-            trace.add_channel(stream, &session.channels[index.channel]);
+            trace.add_channel(stream, channel);
         }
         let number = program.take_number();
         let mut attachment = Attachment::new(key, number, rings, quota);
@@ -533,7 +534,7 @@ impl<'n> Recorder<'n> {
         let message = ToApplication::AddChannel(AddChannel {
             channel: number,
             session: session.name.clone(),
-            contexts: channel.contexts.clone(),
+            contexts: channel.channel.contexts.clone(),
             replaces,
         });
         let descriptors = vec![file, program.wake.clone()];

@@ -3,6 +3,7 @@
 use crate::approved_probes::{self, Approvals};
 use crate::attachment::ChannelKey;
 use crate::channel::{fill_in_sizes, memory_bounds, shape_of};
+use crate::chunks::SessionChunks;
 use crate::clearing::{self, ClearJob};
 use crate::clock::Rates;
 use crate::command::{Listing, Requester};
@@ -15,6 +16,7 @@ use crate::process::{self, Executable};
 use crate::program::Program;
 use crate::programs::Programs;
 use crate::quota::{Account, Accounts, Quota, QuotaError, Share};
+use crate::rotating;
 use crate::session::{
     SamplingRules, Session, SessionChannel, SessionId, SessionRule, WantedRule, size_of_channel,
     size_of_sampling, size_of_session,
@@ -26,7 +28,8 @@ use blkkin_control::sampling::Sampling;
 use blkkin_control::{
     Activity, Applications, Channel, Context, EVENT_SIZES, Events, Failed, ForwardTask, Mode,
     NewChannel, Purpose, RedactedEvents, Redaction, Reply, Request, RetainingSession, Retention,
-    Ring, SessionForward, SessionLimit, Snapshot, ToApplication, WAIT_FOREVER, WAIT_MAX_US, code,
+    Ring, SessionForward, SessionLimit, SessionRotation, Snapshot, ToApplication, WAIT_FOREVER,
+    WAIT_MAX_US, code,
 };
 use blkkin_filter::Filter;
 use blkkin_ring::Shape;
@@ -146,6 +149,10 @@ pub(crate) enum Answer {
     MakeDirectory { path: PathBuf, owner: Owner, purpose: OutputPurpose },
     /// The request is complete when all programs of the list have been sent.
     List(Listing),
+    /// The request is complete when the current chunk of the session is closed.
+    Rotate(SessionId),
+    /// The request is complete, with a line for the log about the user `uid`.
+    Log { uid: u32, line: String },
     /// The request is complete when the closed traces of the session at index `session` have been
     /// removed.
     Clear { session: usize, descriptors: Share },
@@ -162,6 +169,7 @@ impl Answer {
             Answer::Unchanged
                 | Answer::AwaitForwarding { .. }
                 | Answer::MakeDirectory { .. }
+                | Answer::Rotate(_)
                 | Answer::Settle(FollowUp::Write(_) | FollowUp::Destroy { .. }, _)
         )
     }
@@ -176,7 +184,15 @@ pub(crate) fn may_change(request: &Request) -> bool {
             | Request::Status(_)
             | Request::GetSampling
             | Request::AwaitForwarding(_)
+            | Request::ListChunks(_)
     )
+}
+
+/// Returns the error for a request about chunks of a session whose trace is not divided.
+fn not_divided(name: &str) -> Failed {
+    let what = format!("the trace of session `{name}` is not divided into chunks");
+    let hint = "make the session with --rotate, --size, --age, --files or --total";
+    Failed { hint: Some(hint.into()), ..failed(code::WRONG_STATE, what) }
 }
 
 type Outcome = Result<Answer, Failed>;
@@ -262,7 +278,8 @@ impl RequestHandler<'_> {
             }
             Request::DestroySession(name) => {
                 let at = self.find(who, &name)?;
-                let session = self.sessions.list.remove(at);
+                let mut session = self.sessions.list.remove(at);
+                self.sessions.retire_chunks(&mut session);
                 let scope = Scope::of(&session);
                 let (uid, name) = (session.owner.uid, session.name);
                 let follow_up = FollowUp::Destroy { session: session.id, name, uid };
@@ -272,6 +289,35 @@ impl RequestHandler<'_> {
                 let at = self.find(who, &session)?;
                 self.sessions.list[at].size_limit.set(size_max);
                 Ok(Answer::Done(vec![]))
+            }
+            Request::DivideSession(SessionRotation { session, rotation }) => {
+                let at = self.find(who, &session)?;
+                if self.sessions.forwardings.has(self.sessions.list[at].id) {
+                    let what = format!("session `{session}` is sent to a relay as a whole");
+                    return Err(failed(code::WRONG_STATE, what));
+                }
+                rotating::divide(&mut self.sessions.list[at], rotation)?;
+                Ok(Answer::Done(vec![]))
+            }
+            Request::RotateSession(name) => {
+                let at = self.find(who, &name)?;
+                let session = &self.sessions.list[at];
+                match session.chunks {
+                    Some(_) => Ok(Answer::Rotate(session.id)),
+                    None => Err(not_divided(&name)),
+                }
+            }
+            Request::ListChunks(name) => {
+                let found = self.find(who, &name);
+                let listed = self.sessions.list_chunks(found.as_ref().ok().copied(), &name, who);
+                match listed {
+                    Some(replies) => Ok(Answer::Done(replies)),
+                    None => Err(found.map_or_else(|unknown| unknown, |_| not_divided(&name))),
+                }
+            }
+            Request::ReportHook(report) => {
+                let failure = self.sessions.note_hook(who, report);
+                Ok(failure.map_or(Answer::Done(vec![]), |(uid, line)| Answer::Log { uid, line }))
             }
             Request::ClearSession(name) => {
                 let at = self.find(who, &name)?;
@@ -471,6 +517,7 @@ impl RequestHandler<'_> {
             snapshots: 0,
             size_limit: Arc::default(),
             rates: Rates::default(),
+            chunks: None,
         });
         Ok(())
     }
@@ -734,6 +781,8 @@ impl RequestHandler<'_> {
             replies.push(Reply::Session(session.state()));
             replies.extend(self.sessions.retention_reply(id));
             replies.extend(self.sessions.forwardings.reply(id));
+            replies.extend(session.size_limit.size_max().map(Reply::SizeMax));
+            replies.extend(rotating::summary(session));
             for channel in &session.channels {
                 replies.push(match channel.is_kernel {
                     true => Reply::KernelChannel(channel.channel.clone()),
@@ -766,6 +815,8 @@ impl RequestHandler<'_> {
         let session = &self.sessions.list[session];
         let id = session.id;
         session.size_limit.clear();
+        let current = session.chunks.as_ref().and_then(SessionChunks::current);
+        current.iter().for_each(|chunk| chunk.meter.clear());
         let mut job = ClearJob::begin(command, session, descriptors);
         self.programs.clear(id, |cleared| job.note(cleared));
         self.sessions.clear_evictions(id);

@@ -1,7 +1,7 @@
 //! The agent's side of a set of rings: the shared memory of a program's rings for one channel, and
 //! a reader of each ring.
 
-use blkkin_ring::packet::Header;
+use blkkin_ring::packet::{Header, UUID};
 use blkkin_ring::{
     Cells, Clock, Mode, OldestEvent, Reader, ReaderState, RingState, SHAPE_SIZE, Shape, TakeOutcome,
 };
@@ -89,6 +89,20 @@ impl Packets {
     /// Returns the size that the packets will have in a file, in bytes.
     pub(crate) fn size(&self) -> u64 {
         self.headers.iter().map(|header| header.packet_size).sum()
+    }
+
+    /// Sets the UUID in the headers of all packets: that of their trace, which may differ from that
+    /// of the rings.
+    pub(crate) fn set_uuid(&mut self, uuid: [u8; 16]) {
+        let mut place = 0;
+        for header in &mut self.headers {
+            let is_changed = std::mem::replace(&mut header.uuid, uuid) != uuid;
+            let own = place + UUID.start..place + UUID.end;
+            place += usize::try_from(header.packet_size).unwrap_or(usize::MAX);
+            if let Some(bytes) = self.copied.get_mut(own).filter(|_| is_changed) {
+                bytes.copy_from_slice(&uuid);
+            }
+        }
     }
 
     /// Appends packets of another set of rings. The events of all packets must be copied.

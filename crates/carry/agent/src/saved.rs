@@ -2,6 +2,7 @@
 //! programs may continue. This module reads the file that [`crate::notebook`] writes.
 
 use crate::attachment::ChannelKey;
+use crate::chunks::SessionChunks;
 use crate::clock::Rates;
 use crate::forwarding::Forwardings;
 use crate::losses::{Losses, Totals};
@@ -139,6 +140,17 @@ impl SavedState {
                 let session = sessions.find(|session| session.id == number);
                 session.into_iter().for_each(|session| session.retention = retention);
             }
+            StateRecord::Rotation(saved) => {
+                let session = self.sessions.iter_mut().find(|one| one.id == saved.number);
+                session.into_iter().for_each(|session| {
+                    session.chunks = Some(SessionChunks::restore(saved.clone()));
+                });
+            }
+            StateRecord::Chunk(saved) => {
+                let session = self.sessions.iter_mut().find(|one| one.id == saved.number);
+                let chunks = session.and_then(|session| session.chunks.as_mut());
+                chunks.into_iter().for_each(|chunks| chunks.restore_chunk(saved.clone()));
+            }
             StateRecord::Loss(SavedLoss { number, loss }) => {
                 self.losses.entry(number).or_default().set(loss);
             }
@@ -195,5 +207,6 @@ fn session(saved: SavedSession, account: &Arc<Account>) -> Session {
         snapshots: saved.snapshots,
         size_limit: Arc::default(),
         rates: Rates::default(),
+        chunks: None,
     }
 }

@@ -1,5 +1,6 @@
 //! A session of a user: its channels, and the rules that select the events to record.
 
+use crate::chunks::SessionChunks;
 use crate::clock::Rates;
 use crate::output::Output;
 use crate::owner::Owner;
@@ -40,6 +41,8 @@ pub(crate) struct Session {
     pub(crate) size_limit: Arc<SizeLimit>,
     /// Rates of the programs' clocks, which all traces of the session share.
     pub(crate) rates: Rates,
+    /// Chunks of the session's trace; `None` if the trace is not divided.
+    pub(crate) chunks: Option<SessionChunks>,
     pub(crate) _bytes: Share,
 }
 
@@ -340,6 +343,12 @@ impl Session {
     /// process, another session only processes of its owner.
     pub(crate) fn may_record(&self, process: &Process) -> bool {
         self.is_privileged || process.uid == self.owner.uid
+    }
+
+    /// Returns the directory to which new traces are written.
+    pub(crate) fn trace_directory(&self) -> &Path {
+        let current = self.chunks.as_ref().and_then(SessionChunks::current);
+        current.map_or(self.output.path(), |chunk| &chunk.path)
     }
 
     /// Returns the session's state as a message to a command.

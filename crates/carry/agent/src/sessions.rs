@@ -2,6 +2,7 @@
 //! be continued, and the notes for the next agent.
 
 use crate::attachment::{Attachment, ChannelKey};
+use crate::chunk_removal::ChunkRemoval;
 use crate::clearing::ClearJob;
 use crate::clock::Clocks;
 use crate::forwarding::Forwardings;
@@ -12,6 +13,7 @@ use crate::process::{ProcessInspector, may_run};
 use crate::program::Program;
 use crate::quota::Accounts;
 use crate::reach;
+use crate::rotating::RetiredChunks;
 use crate::saved::SavedState;
 use crate::session::{SamplingRules, Session, SessionId};
 use blkkin_control::{
@@ -50,6 +52,10 @@ pub(crate) struct Sessions {
     pub(crate) clear_jobs: Vec<ClearJob>,
     /// Sessions that are forwarded to relays, also destroyed ones.
     pub(crate) forwardings: Forwardings,
+    /// Removals of chunks that are in progress.
+    pub(crate) chunk_removals: Vec<ChunkRemoval>,
+    /// Chunks of sessions that were destroyed, for the processes that run commands for them.
+    pub(crate) retired_chunks: VecDeque<RetiredChunks>,
 }
 
 /// Losses of a destroyed session, for `blkkin status`.
@@ -101,6 +107,8 @@ impl Sessions {
             refused: HashSet::new(),
             clear_jobs: Vec::new(),
             forwardings: saved.forwardings,
+            chunk_removals: Vec::new(),
+            retired_chunks: VecDeque::new(),
         }
     }
 
@@ -455,6 +463,7 @@ impl Sessions {
                 let (number, retention) = (session.id, session.retention);
                 note(StateRecord::Retention(SavedRetention { number, retention }));
             }
+            session.chunks.iter().flat_map(|one| one.saved(session.id)).for_each(&mut note);
             for channel in &session.channels {
                 note(match channel.is_kernel {
                     true => StateRecord::KernelChannel(channel.channel.clone()),

@@ -5,6 +5,8 @@
 //! that cannot be written completely are removed. A reader therefore finds a valid trace at any
 //! moment, except for a packet that is being written.
 
+use crate::chunk_name::is_uuid_of;
+use crate::chunks::ChunkMeter;
 use crate::clock::Rate;
 use crate::metadata::{self, Domain};
 use crate::notebook::Note;
@@ -56,6 +58,10 @@ pub(crate) struct Trace {
     /// being open.
     is_resumed: bool,
     output: Output,
+    uuid: [u8; 16],
+    /// Chunk of the session's trace that the trace belongs to. The default if the session's trace
+    /// is not divided, or if the chunk was removed.
+    chunk: ChunkMeter,
     schema: Schema,
     /// Text of the metadata. `written` records the part of the schema that the text describes,
     /// `text_on_disk` the number of bytes of the text that are in the file.
@@ -167,6 +173,8 @@ impl Trace {
             has_begun: false,
             is_resumed: false,
             output,
+            uuid,
+            chunk: ChunkMeter::default(),
             schema: metadata::trace(uuid, env, clock_name, rate),
             text: String::new(),
             written: WriteProgress::default(),
@@ -193,9 +201,9 @@ impl Trace {
         file.take(METADATA_SIZE_MAX as u64).read_to_string(&mut text)?;
         let schema = blkkin_ctf::metadata::parse(text.as_bytes())
             .map_err(|error| invalid(error.to_string()))?;
-        if schema.trace.uuid != Some(Uuid(note.uuid())) {
-            return Err(invalid("it is another trace".to_owned()));
-        }
+        let uuid = schema.trace.uuid.map(|Uuid(uuid)| uuid);
+        let uuid = uuid.filter(|uuid| is_uuid_of(note.uuid(), *uuid));
+        let uuid = uuid.ok_or_else(|| invalid("it is another trace".to_owned()))?;
         let streams = schema.streams.iter().map(|stream| {
             let number = u32::try_from(stream.id).map_err(|error| invalid(error.to_string()))?;
             let types = stream.events.iter().filter_map(|event| u32::try_from(event.id).ok());
@@ -212,6 +220,8 @@ impl Trace {
             has_begun: true,
             is_resumed: true,
             output,
+            uuid,
+            chunk: ChunkMeter::default(),
             schema,
             text_on_disk: text.len(),
             text,
@@ -299,6 +309,16 @@ impl Trace {
     /// Returns the number of bytes that the session's limit permits to write.
     pub(crate) fn room(&self) -> u64 {
         self.size_limit.as_ref().map_or(u64::MAX, |bound| bound.room())
+    }
+
+    /// Sets the chunk that the trace belongs to.
+    pub(crate) fn count_in(&mut self, chunk: ChunkMeter) {
+        self.chunk = chunk;
+    }
+
+    /// Returns the number of the chunk that the trace belongs to.
+    pub(crate) fn chunk(&self) -> u64 {
+        self.chunk.sequence
     }
 
     /// Returns the size of a stream's file in bytes; 0 if the file is not open.
@@ -449,6 +469,7 @@ impl Trace {
         if let Some(account) = account {
             account.spend_metadata(begun.elapsed());
         }
+        self.chunk.add((self.text.len() - self.text_on_disk) as u64);
         self.text_on_disk = self.text.len();
         Ok(())
     }
@@ -495,9 +516,10 @@ impl Trace {
     pub(crate) fn append(
         &mut self,
         key: StreamKey,
-        packets: &Packets,
+        packets: &mut Packets,
         rings: &Rings,
     ) -> io::Result<()> {
+        packets.set_uuid(self.uuid);
         self.begin()?;
         self.write_metadata()?;
         if !self.files.contains_key(&key) {
@@ -516,6 +538,7 @@ impl Trace {
                 }
                 file.append(packets, rings)?;
                 self.size_limit.iter().for_each(|bound| bound.add(packets.size()));
+                self.chunk.add(packets.size());
                 if let Some(behind) = &self.page_cache {
                     behind.queue_due(&file.data, before..file.size);
                 }

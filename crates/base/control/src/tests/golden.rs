@@ -7,14 +7,15 @@
 use super::{decode, descriptors, frame, received};
 use crate::message::Messages;
 use crate::{
-    Activity, AddChannel, Answer, Application, Applications, Cause, Channel, ChannelRule, Clock,
-    Context, Decoder, Destination, EventRule, EventType, Events, EvictedRings, Failed, Field,
-    FieldKind, ForwardProgress, ForwardReport, ForwardTask, Forwarding, FromApplication, Hello,
-    KeepChannel, KernelRule, Level, Levels, Loss, Mode, NewChannel, Opening, Orphan, Processes,
-    Purpose, Quota, Reach, RedactedEvents, RedactedRule, Redaction, RedactionMethod, Refused,
-    Reply, Request, RetainingSession, Retention, Ring, RingTotals, Role, Rule, Selection, Session,
-    SessionForward, SessionLimit, SessionState, Snapshot, SpanSlot, ToApplication, Unavailable,
-    Version, Welcome, Width, code,
+    Activity, AddChannel, Answer, Application, Applications, Cause, Channel, ChannelRule, Chunk,
+    Chunks, Clock, Context, Decoder, Destination, EventRule, EventType, Events, EvictedRings,
+    Failed, Field, FieldKind, ForwardProgress, ForwardReport, ForwardTask, Forwarding,
+    FromApplication, Hello, Hook, HookReport, KeepChannel, KernelRule, Level, Levels, Loss, Mode,
+    NewChannel, Opening, Orphan, Processes, Purpose, Quota, Reach, RedactedEvents, RedactedRule,
+    Redaction, RedactionMethod, Refused, Reply, Request, RetainingSession, Retention, Ring,
+    RingTotals, Role, Rotation, Rule, Selection, Session, SessionForward, SessionLimit,
+    SessionRotation, SessionState, Snapshot, SpanSlot, ToApplication, Unavailable, Version,
+    Welcome, Width, code,
 };
 
 fn destination() -> Destination {
@@ -233,6 +234,7 @@ fn applications() {
             ToApplication::SpanSlot(SpanSlot { process: 7, offset: 0x1_ffff_ffe0 }),
             "0c000000 0b02 07000000 e0ffffff01000000",
         ),
+        (ToApplication::RecordState(1), "04000000 1002 01000000"),
     ]);
 }
 
@@ -331,6 +333,32 @@ fn requests() {
             }),
             r#"2d000000 2203 0200000000000000 01 0400000000000000 0500000000000000 01000000"p"
                01 01000000"t" 0300000000000000 01"#,
+        ),
+        (
+            Request::DivideSession(SessionRotation {
+                session: "s".into(),
+                rotation: Rotation {
+                    size: Some(258),
+                    age_ms: None,
+                    files: Some(3),
+                    total: None,
+                    name_pattern: Some("x".into()),
+                    hook: Some(Hook { command: "y".into(), timeout_ms: 258 }),
+                },
+            }),
+            r#"29000000 3003 01000000"s" 01 0201000000000000 00 01 03000000 00 01 01000000"x"
+               01 01000000"y" 0201000000000000"#,
+        ),
+        (Request::RotateSession("s".into()), r#"05000000 3103 01000000"s""#),
+        (Request::ListChunks("s".into()), r#"05000000 3203 01000000"s""#),
+        (
+            Request::ReportHook(HookReport {
+                session: "s".into(),
+                number: 2,
+                sequence: 3,
+                failure: Some("z".into()),
+            }),
+            r#"1b000000 3303 01000000"s" 0200000000000000 0300000000000000 01 01000000"z""#,
         ),
     ]);
 }
@@ -493,6 +521,32 @@ fn replies() {
             r#"2c000000 2104 01000000"s" 05000000"net:x" 01 01 0400000000000000
                0500000000000000 01000000"p" 01 01000000"t" 01"#,
         ),
+        (
+            Reply::Chunks(Chunks {
+                session: "s".into(),
+                number: 2,
+                is_destroyed: true,
+                rotation: Rotation::default(),
+                count: 3,
+                bytes: 4,
+                removed: 5,
+                removed_bytes: 6,
+                hook_failures: 7,
+            }),
+            r#"3c000000 3004 01000000"s" 0200000000000000 01 00 00 00 00 00 00 0300000000000000
+               0400000000000000 0500000000000000 0600000000000000 0700000000000000"#,
+        ),
+        (
+            Reply::Chunk(Chunk {
+                sequence: 1,
+                path: "/a/b".into(),
+                bytes: 258,
+                is_closed: true,
+                is_handled: false,
+            }),
+            r#"1a000000 3104 0100000000000000 04000000"/a/b" 0201000000000000 01 00"#,
+        ),
+        (Reply::SizeMax(258), "08000000 3204 0201000000000000"),
         (
             Reply::Loss(loss(Cause::Output, Some("full"))),
             r#"28000000 0e04 01000000"s" 00 01 0200000000000000 0300000000000000 0400000000000000

@@ -48,8 +48,10 @@ struct Attached {
     chosen: ChosenProcesses,
     /// `None` if only state is recorded.
     probes: Option<Probes>,
-    /// Kinds of state that are still to be recorded, with the ids of their events.
+    /// Kinds of state to record, with the ids of their events.
     states: Vec<(StateKind, u16)>,
+    /// Set if the state is still to be recorded.
+    is_state_due: bool,
 }
 
 impl Channel {
@@ -162,14 +164,22 @@ impl Channel {
     /// Records the state of the machine for rules that have come into force since the last call.
     /// The agent must know the events' types.
     pub(super) fn record_state(&mut self) -> Result<(), Error> {
-        let is_due = |attached: &&mut Attached| !attached.states.is_empty();
-        for attached in self.attached.iter_mut().filter(is_due) {
-            let states = std::mem::take(&mut attached.states);
+        for attached in &mut self.attached {
+            if !std::mem::take(&mut attached.is_state_due) || attached.states.is_empty() {
+                continue;
+            }
             let redaction = StateRedaction::new(&attached.group.redactions, self.hash_key);
-            let eventfd = self.eventfd.as_fd();
-            state::record(&self.rings, eventfd, &attached.chosen, &states, &redaction)?;
+            let (eventfd, states) = (self.eventfd.as_fd(), &attached.states);
+            state::record(&self.rings, eventfd, &attached.chosen, states, &redaction)?;
         }
         Ok(())
+    }
+
+    /// Records the state of the machine once more, for all rules in force: the channel's events
+    /// continue in a trace that does not contain it.
+    pub(super) fn repeat_state(&mut self) -> Result<(), Error> {
+        self.attached.iter_mut().for_each(|attached| attached.is_state_due = true);
+        self.record_state()
     }
 
     /// Returns the groups of attached probes.
@@ -220,9 +230,16 @@ impl Channel {
         };
         let states = states.into_iter().map(|kind| Ok((kind, types.add(of_state(kind))?)));
         let states = states.collect::<Result<_, Error>>()?;
-        let serial = self.next_serial;
+        let (serial, is_state_due) = (self.next_serial, true);
         self.next_serial += 1;
-        self.attached.push(Attached { serial, group: group.clone(), chosen, probes, states });
+        self.attached.push(Attached {
+            serial,
+            group: group.clone(),
+            chosen,
+            probes,
+            states,
+            is_state_due,
+        });
         unavailable.append(&mut missing);
         unavailable.extend(unchosen);
         Ok(())

@@ -171,6 +171,7 @@ impl Connection {
                 Ok(())
             }
             ToApplication::Apply(number) => self.apply(number),
+            ToApplication::RecordState(number) => self.repeat_state(number),
             ToApplication::SpanSlot(slot) => {
                 self.set_span_slot(slot);
                 Ok(())
@@ -223,6 +224,15 @@ impl Connection {
         let failed = recorded.err().map(|error| format!("the state of processes: {error}"));
         self.handle_changed_probes();
         unavailable.into_iter().chain(failed).try_for_each(|reason| self.report(number, reason))
+    }
+
+    /// Records the state of the machine once more into a channel.
+    fn repeat_state(&mut self, number: u32) -> io::Result<()> {
+        let Some(channel) = find(&mut self.channels, number) else { return Ok(()) };
+        match channel.repeat_state() {
+            Ok(()) => Ok(()),
+            Err(error) => self.report(number, format!("the state of processes: {error}")),
+        }
     }
 
     /// Sets or removes the place of the current spans of a process.

@@ -342,9 +342,10 @@ impl Connection {
                 Ok(())
             }
             // No `Ping` was sent, and the others are for the tracer of the kernel.
-            ToApplication::Pong(_) | ToApplication::KernelRule(_) | ToApplication::SpanSlot(_) => {
-                Ok(())
-            }
+            ToApplication::Pong(_)
+            | ToApplication::KernelRule(_)
+            | ToApplication::SpanSlot(_)
+            | ToApplication::RecordState(_) => Ok(()),
         }
     }
 

@@ -370,7 +370,8 @@ impl Program {
                 ToApplication::Sampling(_)
                 | ToApplication::Pong(_)
                 | ToApplication::KernelRule(_)
-                | ToApplication::SpanSlot(_) => {}
+                | ToApplication::SpanSlot(_)
+                | ToApplication::RecordState(_) => {}
             }
         }
         is_done
