@@ -10,8 +10,8 @@ use crate::reach;
 use crate::values;
 use blkkin_client::{Client, Timeouts};
 use blkkin_control::{
-    Channel, Fault, Forwarding, Loss, Reach, Reason, RedactedEvents, RedactedRule, Reply, Request,
-    Retention, SessionState, code,
+    Channel, Chunks, Fault, Forwarding, Loss, Reach, Reason, RedactedEvents, RedactedRule, Reply,
+    Request, Retention, SessionState, code,
 };
 use blkkin_filter::suggest;
 use std::fmt::Display;
@@ -154,7 +154,7 @@ pub(crate) struct AgentConnection {
 }
 
 /// Channel of a session.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SessionChannel {
     pub(crate) channel: Channel,
     /// Set if the channel records events of the kernel.
@@ -183,6 +183,10 @@ pub(crate) struct SessionDetails {
     pub(crate) reaches: Vec<Reach>,
     /// Forwarding to a relay.
     pub(crate) forwarding: Option<Forwarding>,
+    /// Limit on the total size of the session's traces in bytes.
+    pub(crate) size_max: Option<u64>,
+    /// Summary of the chunks, if the session's trace is divided.
+    pub(crate) chunks: Option<Chunks>,
 }
 
 impl AgentConnection {
@@ -214,6 +218,18 @@ impl AgentConnection {
             }
             _ => with_timeout_hint(error),
         })
+    }
+
+    /// Divides the trace of a session that was just created, or destroys the session. `written` is
+    /// its output directory, which is removed then.
+    pub(crate) fn divide(&mut self, request: &Request, written: &[PathBuf]) -> Result<(), Error> {
+        let (Some(session), _) = names_of(request) else { return Ok(()) };
+        let Err(error) = self.request(request) else { return Ok(()) };
+        let _ = self.client.request_all(&Request::DestroySession(session.to_owned()));
+        for directory in written {
+            let _ = std::fs::remove_dir(directory);
+        }
+        Err(error)
     }
 
     /// Stops a session that is destroyed next. An output error is ignored, as the destroy request
@@ -328,6 +344,8 @@ fn group_by_session(replies: Vec<Reply>) -> Vec<SessionDetails> {
                     retention: None,
                     forwarding: None,
                     reaches: Vec::new(),
+                    size_max: None,
+                    chunks: None,
                 });
             }
             (Reply::Channel(channel), Some(last)) => {
@@ -344,6 +362,8 @@ fn group_by_session(replies: Vec<Reply>) -> Vec<SessionDetails> {
             (Reply::Forwarding(forwarding), Some(last)) => last.forwarding = Some(forwarding),
             (Reply::Retention(retention), Some(last)) => last.retention = Some(retention),
             (Reply::Reach(reach), Some(last)) => last.reaches.push(reach),
+            (Reply::SizeMax(size_max), Some(last)) => last.size_max = Some(size_max),
+            (Reply::Chunks(chunks), Some(last)) => last.chunks = Some(chunks),
             _ => {}
         }
     }
@@ -357,7 +377,11 @@ fn names_of(request: &Request) -> (Option<&str>, Option<&str>) {
         Request::StartSession(session)
         | Request::StopSession(session)
         | Request::DestroySession(session)
-        | Request::ClearSession(session) => (Some(session), None),
+        | Request::ClearSession(session)
+        | Request::RotateSession(session)
+        | Request::ListChunks(session) => (Some(session), None),
+        Request::DivideSession(rotation) => (Some(&rotation.session), None),
+        Request::ReportHook(report) => (Some(&report.session), None),
         Request::Snapshot(snapshot) => (Some(&snapshot.session), None),
         Request::ListSessions(session) | Request::Status(session) => (session.as_deref(), None),
         Request::LimitSession(limit) => (Some(&limit.session), None),
@@ -395,6 +419,8 @@ fn part(fault: &Fault) -> &'static str {
             "the session's name"
         }
         ("CreateChannel" | "CreateKernelChannel", "name") | (_, "channel") => "the channel's name",
+        (_, "name_pattern") => "the pattern of chunks' names",
+        (_, "command") => "the command for chunks",
         (_, "contexts") => "the contexts",
         (_, "names") => "the patterns for events",
         (_, "excluded") => "the patterns to exclude",

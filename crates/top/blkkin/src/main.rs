@@ -3,10 +3,12 @@
 
 mod commands;
 mod conversation;
+mod definition;
 mod directories;
 mod exit;
 mod forwarding;
 mod help;
+mod hook;
 mod input;
 mod interrupt;
 mod limits;

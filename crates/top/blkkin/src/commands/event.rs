@@ -204,7 +204,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
 
 /// Returns an error for a non-empty pattern without `:` and `*`, which matches no event name: names
 /// have the form PROVIDER:NAME. The control protocol refuses empty patterns.
-pub(super) fn check_patterns(patterns: &[String]) -> Result<(), Error> {
+pub(crate) fn check_patterns(patterns: &[String]) -> Result<(), Error> {
     let is_wrong = |pattern: &&String| !pattern.is_empty() && !pattern.contains([':', '*']);
     match patterns.iter().find(is_wrong) {
         None => Ok(()),

@@ -1,4 +1,4 @@
-//! Subcommands, one file each. `event_limits`, `private_agent` and `write` are shared by several
+//! Subcommands, one file each. `event_limits`, `private_agent`, `rotation` and `write` are shared by several
 //! subcommands.
 
 pub(crate) mod agent;
@@ -22,6 +22,7 @@ pub(crate) mod probe;
 pub(crate) mod query;
 pub(crate) mod record;
 pub(crate) mod relay;
+pub(crate) mod rotation;
 pub(crate) mod sampling;
 pub(crate) mod scribe;
 pub(crate) mod send;

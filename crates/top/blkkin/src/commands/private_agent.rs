@@ -7,7 +7,8 @@ use blkkin_agent::Background;
 use blkkin_client::{Client, Timeouts};
 use blkkin_control::address::VARIABLE;
 use blkkin_control::{
-    Channel, Events, Loss, NewChannel, Purpose, Request, Selection, Session, code,
+    Channel, Events, Loss, NewChannel, Purpose, Request, Rotation, Selection, Session,
+    SessionRotation, code,
 };
 use std::ffi::OsString;
 use std::io;
@@ -46,24 +47,33 @@ impl PrivateAgent {
         self.background.socket().with_file_name(name)
     }
 
-    /// Starts a recording session with one channel, which writes traces below `output`.
+    /// Returns the path of the agent's socket.
+    pub(crate) fn socket(&self) -> &Path {
+        self.background.socket()
+    }
+
+    /// Starts a recording session with one channel, which writes traces below `output`. The traces
+    /// are divided into chunks if `rotation` is given.
     pub(crate) fn record(
         &mut self,
         session: &str,
         output: &Path,
+        rotation: Option<Rotation>,
         channel: Channel,
         selection: Selection,
     ) -> Result<(), Error> {
         let name = || session.to_owned();
         let purpose = Purpose::Record;
         let output = Some(output.to_owned());
-        let requests = [
-            Request::CreateSession(Session { name: name(), purpose, output }),
+        let create = Request::CreateSession(Session { name: name(), purpose, output });
+        let divide = rotation.map(|rotation| SessionRotation { session: name(), rotation });
+        let others = [
             Request::CreateChannel(NewChannel { session: name(), channel }),
             Request::EnableEvents(Events { session: name(), channel: None, selection }),
             Request::StartSession(name()),
         ];
-        for request in requests {
+        let divide = divide.map(Request::DivideSession);
+        for request in [create].into_iter().chain(divide).chain(others) {
             self.client.request_all(&request)?;
         }
         Ok(())

@@ -1,9 +1,11 @@
 //! `blkkin record`: runs a command and records its events, without a daemon or set-up.
 
 use super::private_agent::PrivateAgent;
+use super::rotation::RotationArgs;
 use crate::commands::event;
 use crate::commands::event_limits::EventLimits;
 use crate::exit::{self, Error, Exit};
+use crate::hook;
 use crate::interrupt::ending_signals;
 use crate::losses;
 use crate::{output, values};
@@ -15,7 +17,8 @@ use blkkin_filter::Filter;
 use blkkin_reader::{Reading, Source};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use serde_json::json;
-use signal_hook::consts::{SIGINT, SIGQUIT};
+use signal_hook::consts::{SIGINT, SIGQUIT, SIGUSR2};
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -23,6 +26,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Text after the options on the help page.
@@ -35,12 +39,16 @@ const RECORD_HELP: &str = "Exit status: that of the command; 3 if it was 0 and s
 /// they have BlkKin's library. No agent needs to run before, and none runs afterwards. Daemons that
 /// the command leaves running are recorded until they end, or until Ctrl-C. The exit status is that
 /// of the command, or 3 if the command succeeded but events were lost.
+///
+/// If the trace is divided into chunks, SIGUSR2 to this process closes the chunk that is being
+/// written.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
         blkkin record -- ./server --port 80               all of its events\n  \
         blkkin record -e 'osd:*' -o trace -- ./osd        only those of one provider\n  \
         blkkin record --level warning -- ./osd            only what is at least a warning\n  \
+        blkkin record --size 10M --files 3 -- ./osd       only the newest, in chunks\n  \
         blkkin record --context pid,tid -- ./osd && blkkin view osd-*",
     after_help = RECORD_HELP
 )]
@@ -89,6 +97,9 @@ pub(crate) struct Args {
     #[command(flatten)]
     limits: EventLimits,
 
+    #[command(flatten)]
+    rotation: RotationArgs,
+
     /// Stop recording when the command ends, even if programs that it started still run
     #[arg(long)]
     no_wait: bool,
@@ -121,18 +132,77 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         .map_err(|error| Error::failed(format!("cannot use `{}`: {error}", output.display())))?;
 
     let mut agent = PrivateAgent::start("blkkin record")?;
-    agent.record(&name, &output, channel(&args), selection(&args))?;
+    let rotation = args.rotation.rotation();
+    let has_hook = rotation.as_ref().is_some_and(|rotation| rotation.hook.is_some());
+    let is_divided = rotation.is_some();
+    let recorded = agent.record(&name, &output, rotation, channel(&args), selection(&args));
+    recorded.inspect_err(|_| drop(std::fs::remove_dir(&output)))?;
+    let hooks = has_hook.then(|| start_hooks(&agent, &name)).transpose()?;
+    let mut switch = Switch::listen(&name, is_divided)?;
     let begun = Instant::now();
-    let status = run_command(agent.command(&args.command), &output)?;
-    let running_programs = wait_for_programs(agent.client(), args.no_wait)?;
+    let command = agent.command(&args.command);
+    let status = run_command(command, &output, || switch.check(agent.client()))?;
+    let running_programs =
+        wait_for_programs(agent.client(), args.no_wait, |client| switch.check(client))?;
     let took = begun.elapsed();
     let losses = agent.finish(&name)?;
+    if let Some(Err(error)) = hooks.map(JoinHandle::join).transpose().ok().flatten() {
+        error.report();
+    }
     agent.end()?;
     summarize(&args, &output, took, running_programs, &losses)?;
     Ok(match exit::command_status(status) {
         0 if !losses.is_empty() => Exit::Lost,
         status => Exit::Command(status),
     })
+}
+
+/// Starts the thread that runs the session's command for each closed chunk. It ends when the
+/// session is destroyed and all its chunks are handled.
+fn start_hooks(
+    agent: &PrivateAgent,
+    session: &str,
+) -> Result<JoinHandle<Result<(), Error>>, Error> {
+    let (sockets, session) = ([agent.socket().to_owned()], session.to_owned());
+    let thread = std::thread::Builder::new().name("blkkin-hooks".to_owned());
+    let started = thread.spawn(move || hook::run(&sockets, &session));
+    started.map_err(|error| Error::failed(format!("cannot run the command for chunks: {error}")))
+}
+
+/// Rotation by SIGUSR2.
+struct Switch {
+    session: String,
+    is_divided: bool,
+    asked: Arc<AtomicBool>,
+}
+
+impl Switch {
+    /// Begins to handle SIGUSR2.
+    fn listen(session: &str, is_divided: bool) -> Result<Switch, Error> {
+        let asked = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(SIGUSR2, asked.clone())?;
+        Ok(Switch { session: session.to_owned(), is_divided, asked })
+    }
+
+    /// Closes the chunk that is being written if SIGUSR2 has arrived.
+    fn check(&mut self, client: &mut Client) {
+        if !self.asked.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        if !self.is_divided {
+            exit::warn("SIGUSR2 does nothing: the trace is not divided into chunks (--rotate)");
+            return;
+        }
+        match client.request_all(&Request::RotateSession(self.session.clone())) {
+            Err(error) => drop(Error::from(error).report()),
+            Ok(replies) => match &crate::conversation::written_paths(replies)[..] {
+                [] => exit::note("nothing was recorded since the last chunk was closed"),
+                paths => {
+                    paths.iter().for_each(|path| exit::note(&format!("closed {}", path.display())));
+                }
+            },
+        }
+    }
 }
 
 /// Returns the channel of the recording.
@@ -158,8 +228,12 @@ fn selection(args: &Args) -> Selection {
 }
 
 /// Waits for the end of all recorded programs that the command started, or for a signal; does not
-/// wait if `no_wait` is set. Returns the number of programs that still run.
-fn wait_for_programs(client: &mut Client, no_wait: bool) -> Result<usize, Error> {
+/// wait if `no_wait` is set. Calls `tick` at intervals. Returns the number of programs that still run.
+fn wait_for_programs(
+    client: &mut Client,
+    no_wait: bool,
+    mut tick: impl FnMut(&mut Client),
+) -> Result<usize, Error> {
     let asked = Arc::new(AtomicBool::new(false));
     for signal in ending_signals() {
         let _ = signal_hook::flag::register(signal, asked.clone());
@@ -167,6 +241,7 @@ fn wait_for_programs(client: &mut Client, no_wait: bool) -> Result<usize, Error>
     let mut is_told = no_wait;
     let mut quiet_since = Instant::now();
     loop {
+        tick(client);
         let count = running_programs(client)?;
         if count > 0 {
             quiet_since = Instant::now();
@@ -207,8 +282,12 @@ fn reap(command: Option<Pid>) -> bool {
     has_others
 }
 
-/// Runs the command until it ends.
-fn run_command(mut command: Command, output: &Path) -> Result<ExitStatus, Error> {
+/// Runs the command until it ends, and calls `tick` at intervals.
+fn run_command(
+    mut command: Command,
+    output: &Path,
+    tick: impl FnMut(),
+) -> Result<ExitStatus, Error> {
     // Ctrl-C is meant for the command, which receives it too; this process waits for the command.
     let asked = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGQUIT] {
@@ -225,7 +304,7 @@ fn run_command(mut command: Command, output: &Path) -> Result<ExitStatus, Error>
         let program = command.get_program().to_string_lossy();
         Error::failed(format!("cannot run `{program}`: {error}"))
     })?;
-    wait(child, &asked)
+    wait(child, &asked, tick)
         .map_err(|error| Error::failed(format!("cannot wait for the command: {error}")))
 }
 
@@ -251,13 +330,18 @@ fn name_of(program: &OsStr) -> String {
     name.trim_start_matches('.').to_owned()
 }
 
-/// Waits for the command, and reaps adopted processes meanwhile. Forwards SIGTERM and SIGHUP as
+/// Waits for the command, reaps adopted processes meanwhile, and calls `tick` at intervals. Forwards SIGTERM and SIGHUP as
 /// SIGTERM. SIGINT and SIGQUIT of a terminal reach both processes anyway.
-fn wait(mut child: Child, asked: &AtomicBool) -> std::io::Result<ExitStatus> {
+fn wait(
+    mut child: Child,
+    asked: &AtomicBool,
+    mut tick: impl FnMut(),
+) -> std::io::Result<ExitStatus> {
     let pid = rustix::process::Pid::from_child(&child);
     let (done, ended) = std::sync::mpsc::channel();
     let waiting = std::thread::spawn(move || done.send(child.wait()));
     loop {
+        tick();
         match ended.recv_timeout(Duration::from_millis(100)) {
             Ok(status) => {
                 let _ = waiting.join();
@@ -282,7 +366,8 @@ fn summarize(
     losses: &[Loss],
 ) -> Result<(), Error> {
     let (traces, size) = traces_below(output);
-    if traces == 0 {
+    let programs = traces.len() as u64;
+    if programs == 0 {
         let _ = std::fs::remove_dir(output);
         match losses.is_empty() {
             true => exit::warn(
@@ -317,7 +402,7 @@ fn summarize(
             "events_lost": stats.events_lost,
             "packets_lost": stats.packets_lost,
             "losses": losses::all_to_json(losses),
-            "programs": traces,
+            "programs": programs,
             "bytes": size,
             "seconds": seconds,
         });
@@ -340,7 +425,7 @@ fn summarize(
         "recorded {} of {} in {seconds:.2} s ({rate:.0} a second), {lost}\ntrace: {shown} ({})\n\
          view it: {blkkin} view {quoted}",
         output::plural(stats.events, "event"),
-        output::plural(traces, "program"),
+        output::plural(programs, "program"),
         blkkin_text::info::units::bytes(size),
     );
     drop(err);
@@ -356,18 +441,55 @@ fn summarize(
     Ok(())
 }
 
-/// Returns the number of traces below a directory, and the total size of their files.
-fn traces_below(directory: &Path) -> (u64, u64) {
-    let (mut traces, mut size) = (0, 0);
+/// Returns the programs that have traces below a directory, and the total size of the files. A
+/// program has a trace in each chunk.
+fn traces_below(directory: &Path) -> (HashSet<OsString>, u64) {
+    let (mut programs, mut size) = (HashSet::new(), 0);
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let Ok(metadata) = entry.metadata() else { continue };
         if metadata.is_dir() {
             let (below, bytes) = traces_below(&entry.path());
-            (traces, size) = (traces + below, size + bytes);
+            programs.extend(below);
+            size += bytes;
         } else {
-            traces += u64::from(entry.file_name() == "metadata");
+            if entry.file_name() == "metadata" {
+                programs.insert(program_of(directory));
+            }
             size += metadata.len();
         }
     }
-    (traces, size)
+    (programs, size)
+}
+
+/// Returns the part of the name of a trace's directory that is the same in all chunks: the name and
+/// the process id of the program. A date follows.
+fn program_of(trace: &Path) -> OsString {
+    let name = trace.file_name().unwrap_or_default();
+    let text = name.to_string_lossy();
+    let is_date = |at: &usize| {
+        let mut date = text.as_bytes()[*at..].iter();
+        let of_digits = |count: usize, date: &mut std::slice::Iter<'_, u8>| {
+            date.next() == Some(&b'-')
+                && date.by_ref().take(count).filter(|b| b.is_ascii_digit()).count() == count
+        };
+        of_digits(8, &mut date) && of_digits(6, &mut date)
+    };
+    let places = text.char_indices().map(|(at, _)| at).filter(is_date);
+    places.last().map_or(name.to_owned(), |at| text[..at].to_owned().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The traces of a program in several chunks count once.
+    #[test]
+    fn programs_are_counted_once() {
+        let name = |text: &str| program_of(&Path::new("/a").join(text));
+        assert_eq!(name("prog-12-20261128-170506"), "prog-12");
+        assert_eq!(name("prog-12-20261128-170507-2"), "prog-12");
+        assert_eq!(name("a-20261128-170506-7-20261128-170508"), "a-20261128-170506-7");
+        assert_eq!(name("other"), "other");
+        assert_eq!(name("p-20261128"), "p-20261128");
+    }
 }

@@ -1,9 +1,12 @@
 //! `blkkin session`: creates, lists, starts, stops, clears and destroys sessions, and takes
 //! snapshots.
 
+mod background;
 pub(super) mod list;
+mod saved;
 
 use super::completions;
+use super::rotation::RotationArgs;
 use crate::conversation::{
     ActionResult, AgentArgs, SessionDetails, absolute, check, written_paths,
 };
@@ -13,7 +16,7 @@ use crate::reach;
 use crate::values;
 use blkkin_control::{
     Activity, Destination, Purpose, Request, RetainingSession, Retention, Session, SessionForward,
-    SessionLimit, Snapshot,
+    SessionLimit, SessionRotation, Snapshot,
 };
 use blkkin_forward::Target;
 use clap_complete::engine::ArgValueCandidates;
@@ -46,6 +49,10 @@ enum Command {
     Stop(Stop),
     Clear(Clear),
     Snapshot(TakeSnapshot),
+    Rotate(Rotate),
+    Hook(RunHook),
+    Save(saved::Save),
+    Load(saved::Load),
     Destroy(Destroy),
 }
 
@@ -64,6 +71,8 @@ enum Command {
         blkkin session create web                             the agent chooses where to write\n  \
         blkkin session create web -o /data/web --size-max 10G\n  \
         blkkin session create web --net net://collector       a relay writes it, live\n  \
+        blkkin session create web --size 100M --files 10      in chunks, of which ten are kept\n  \
+        blkkin session create web --age 1h --on-chunk 'zstd -rq --rm \"$1\"'\n  \
         blkkin session create flight --snapshot               only in memory, until a snapshot\n  \
         blkkin session create flight --snapshot --keep 2min --memory 256M",
     after_help = crate::help::AGENT_HELP
@@ -122,6 +131,9 @@ struct Create {
     /// Send the session to the relay on this machine: --net net://localhost
     #[arg(long, conflicts_with_all = ["snapshot", "net"])]
     live: bool,
+
+    #[command(flatten)]
+    rotation: RotationArgs,
 
     #[command(flatten)]
     agent: AgentArgs,
@@ -235,6 +247,41 @@ struct TakeSnapshot {
     output: Option<PathBuf>,
 }
 
+/// Close the chunk that is being written, and continue in a new one
+///
+/// Prints the directory of the closed chunk to standard output, once it is complete: everything
+/// that was recorded before is in it or in an earlier one. Prints nothing if nothing was recorded
+/// since the last rotation. The session must have been made with --rotate or another option of that
+/// group.
+#[derive(clap::Args, Debug)]
+#[command(
+    before_help = "Examples:\n  \
+        blkkin session rotate web\n  \
+        blkkin view \"$(blkkin session rotate web)\"",
+    after_help = crate::help::AGENT_HELP
+)]
+struct Rotate {
+    #[command(flatten)]
+    named: Named,
+}
+
+/// Run a session's command for each closed chunk
+///
+/// `blkkin session create --on-chunk` starts this in the background. It ends when the session is
+/// destroyed and all its chunks are handled. Start it again after a restart of the machine; it
+/// continues with the chunks that are not handled. It runs the command of your own session only.
+#[derive(clap::Args, Debug)]
+#[command(
+    before_help = "Examples:\n  \
+        blkkin session hook web &",
+    after_help = crate::help::AGENT_HELP
+)]
+struct RunHook {
+    /// Name of the session
+    #[arg(value_name = "NAME", add = ArgValueCandidates::new(completions::sessions))]
+    name: String,
+}
+
 /// Stop a session and remove it; written traces stay
 #[derive(clap::Args, Debug)]
 #[command(
@@ -268,11 +315,20 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         Command::Stop(args) => act(&args.named, "stop", "stopped", Request::StopSession),
         Command::Clear(args) => act(&args.named, "clear", "cleared", Request::ClearSession),
         Command::Snapshot(args) => snapshot(args),
+        Command::Rotate(args) => rotate(&args),
+        Command::Save(args) => saved::save(&args),
+        Command::Load(args) => saved::load(args),
+        Command::Hook(args) => background::run(&args.name),
         Command::Destroy(args) => destroy(&args),
     }
 }
 
 fn create(args: Create) -> Result<Exit, Error> {
+    let rotation = args.rotation.rotation();
+    if args.snapshot && rotation.is_some() {
+        let what = "--snapshot cannot be used with --rotate, --size and other options of chunks";
+        return Err(Error::usage(what));
+    }
     let purpose = if args.snapshot { Purpose::Snapshot } else { Purpose::Record };
     let output = absolute(args.output.as_deref())?;
     let is_spool = output.is_none();
@@ -286,8 +342,16 @@ fn create(args: Create) -> Result<Exit, Error> {
         false => Request::CreateRetainingSession(RetainingSession { session, retention }),
     };
     check(&request)?;
+    let divide = rotation
+        .map(|rotation| SessionRotation { session: name.clone(), rotation })
+        .map(Request::DivideSession);
+    divide.iter().try_for_each(check)?;
     let mut conversation = args.agent.connect()?;
     let written = written_paths(conversation.request(&request)?);
+    if let Some(request) = divide {
+        conversation.divide(&request, &written)?;
+        background::start_if_needed(&request, &conversation.address())?;
+    }
     if let Some(size_max) = args.size_max {
         conversation
             .request(&Request::LimitSession(SessionLimit { session: name.clone(), size_max }))?;
@@ -340,6 +404,17 @@ fn snapshot(args: TakeSnapshot) -> Result<Exit, Error> {
     if !args.named.agent.json {
         reach::advice(&done.reaches, |_| done.retention).iter().for_each(|line| note(line));
     }
+    Ok(Exit::Ok)
+}
+
+fn rotate(args: &Rotate) -> Result<Exit, Error> {
+    let done =
+        args.named.agent.request_for_session(args.named.name.as_deref(), Request::RotateSession)?;
+    let words = match done.written.is_empty() {
+        true => format!("session `{}` has recorded nothing since its last rotation", done.session),
+        false => format!("chunk of session `{}` closed", done.session),
+    };
+    args.named.agent.report(&done, "session rotate", words, &[])?;
     Ok(Exit::Ok)
 }
 

@@ -6,13 +6,23 @@ use crate::forwarding;
 use crate::losses;
 use crate::reach;
 use blkkin_control::{
-    Application, Context, EventType, Field, FieldKind, Levels, Processes, RedactedRule, Redaction,
-    Scalar, WAIT_FOREVER,
+    Application, Chunks, Context, EventType, Field, FieldKind, Levels, Processes, RedactedRule,
+    Redaction, Rotation, Scalar, WAIT_FOREVER,
 };
 use serde_json::{Value, json};
 
 pub(crate) fn session(listed: &SessionDetails) -> Value {
-    let SessionDetails { state, channels, rules, losses, retention, reaches, forwarding } = listed;
+    let SessionDetails {
+        state,
+        channels,
+        rules,
+        losses,
+        retention,
+        reaches,
+        forwarding,
+        size_max,
+        chunks,
+    } = listed;
     json!({
         "name": state.session.name,
         "purpose": state.session.purpose.word(),
@@ -27,6 +37,27 @@ pub(crate) fn session(listed: &SessionDetails) -> Value {
         "memory": retention.and_then(|retention| retention.memory),
         "reaches": reach::to_json(reaches),
         "forwarding": forwarding.as_ref().map(forwarding::to_json),
+        "size_max": size_max,
+        "chunks": chunks.as_ref().map(chunk_summary),
+    })
+}
+
+/// Converts the summary of a session's chunks to JSON, with the options that divide its trace.
+fn chunk_summary(chunks: &Chunks) -> Value {
+    let Rotation { size, age_ms, files, total, name_pattern, hook } = &chunks.rotation;
+    json!({
+        "count": chunks.count,
+        "bytes": chunks.bytes,
+        "removed": chunks.removed,
+        "removed_bytes": chunks.removed_bytes,
+        "hook_failures": chunks.hook_failures,
+        "size": size,
+        "age_ms": age_ms,
+        "files": files,
+        "total": total,
+        "name_pattern": name_pattern,
+        "on_chunk": hook.as_ref().map(|hook| &hook.command),
+        "on_chunk_timeout_ms": hook.as_ref().map(|hook| hook.timeout_ms),
     })
 }
 

@@ -9,7 +9,8 @@ use crate::reach;
 use crate::table::{Align, Table};
 use crate::values::{blocking_text, bytes_text, retention_text, size_text};
 use blkkin_control::{
-    Channel, Context, Levels, Purpose, RedactedRule, Redaction, Request, Retention, Selection,
+    Channel, Chunks, Context, Levels, Purpose, RedactedRule, Redaction, Request, Retention,
+    Rotation, Selection,
 };
 use blkkin_reader::Text;
 use blkkin_text::time::{TimeFormat, TimePrinter};
@@ -82,7 +83,17 @@ pub(crate) fn lines(sessions: &[SessionDetails], color: bool) -> String {
 
 /// Describes a session with its channels, rules and losses.
 fn describe_session(listed: &SessionDetails) -> String {
-    let SessionDetails { state, channels, rules, losses, retention, reaches, forwarding } = listed;
+    let SessionDetails {
+        state,
+        channels,
+        rules,
+        losses,
+        retention,
+        reaches,
+        forwarding,
+        size_max,
+        chunks,
+    } = listed;
     let session = &state.session;
     let does = match session.purpose {
         Purpose::Record => "records",
@@ -105,6 +116,10 @@ fn describe_session(listed: &SessionDetails) -> String {
         text += &format!("keeps {}\n", both.join(", "));
     }
     text.extend(forwarding.iter().map(forwarding::line));
+    if let Some(size_max) = size_max {
+        text += &format!("writes at most {}\n", bytes_text(*size_max));
+    }
+    text.extend(chunks.iter().map(describe_chunks));
     text.extend(losses.iter().map(|loss| format!("lost: {}\n", losses::line(loss))));
     text.extend(reach::advice(reaches, |_| *retention).into_iter().map(|line| line + "\n"));
     let channels = channel_lines(channels);
@@ -124,6 +139,32 @@ fn describe_session(listed: &SessionDetails) -> String {
     }
     if !reaches.is_empty() {
         text += &format!("\n{}", reach::table(reaches, |_| *retention, |_| "", false));
+    }
+    text
+}
+
+/// Describes the chunks of a session's trace: their limits, numbers and sizes.
+pub(crate) fn describe_chunks(chunks: &Chunks) -> String {
+    let Rotation { size, age_ms, files, total, hook, .. } = &chunks.rotation;
+    let limits = [
+        size.map(|size| format!("closed at {}", bytes_text(size))),
+        age_ms.map(|age_ms| format!("after {}", retention_text(age_ms))),
+        files.map(|files| format!("at most {files} kept")),
+        total.map(|total| format!("at most {} in all", bytes_text(total))),
+        hook.as_ref().map(|hook| format!("each given to `{}`", hook.command.replace('\n', " "))),
+    ];
+    let limits: Vec<String> = limits.into_iter().flatten().collect();
+    let limits = if limits.is_empty() { "closed on command".to_owned() } else { limits.join(", ") };
+    let size = |bytes| blkkin_text::info::units::bytes(bytes);
+    let mut text =
+        format!("chunks: {} ({}), {limits}\n", plural(chunks.count, "chunk"), size(chunks.bytes));
+    if chunks.removed > 0 {
+        let removed = plural(chunks.removed, "oldest chunk");
+        text += &format!("removed: {removed} ({})\n", size(chunks.removed_bytes));
+    }
+    if chunks.hook_failures > 0 {
+        let failures = plural(chunks.hook_failures, "chunk");
+        text += &format!("the command failed for {failures}; the agent's log tells why\n");
     }
     text
 }

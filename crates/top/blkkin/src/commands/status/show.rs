@@ -10,7 +10,7 @@ use crate::output::plural;
 use crate::reach;
 use crate::table::{Align, Cell, Table};
 use blkkin_control::limits::EVENT_TYPES_MAX;
-use blkkin_control::{Application, EvictedRings, Loss, Quota, Retention};
+use blkkin_control::{Application, Chunks, EvictedRings, Loss, Quota, Retention};
 use clap::builder::styling::{AnsiColor, Style};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -42,6 +42,8 @@ pub(super) fn text(status: &Status, rows: &[Row], rings: bool, color: bool) -> S
     }
     let advice = reach::advice(&status.reaches, |name| retention_of(status, name));
     text.extend(advice.into_iter().map(|line| line + "\n"));
+    let divided = status.sessions.iter().filter_map(|listed| listed.chunks.as_ref());
+    text.extend(divided.filter(|chunks| chunks.removed > 0).map(removed_line));
     text.extend(rows.iter().filter(|row| row.counters.events_cut > 0).map(cut_line));
     text.extend(status.released.iter().map(released_line));
     text.extend(status.forwardings.iter().map(forwarding::line));
@@ -54,6 +56,13 @@ pub(super) fn text(status: &Status, rows: &[Row], rings: bool, color: bool) -> S
 fn retention_of(status: &Status, name: &str) -> Option<Retention> {
     let mut sessions = status.sessions.iter();
     sessions.find(|listed| listed.state.session.name == name).and_then(|listed| listed.retention)
+}
+
+/// Describes the chunks that were removed because of a session's limits.
+fn removed_line(chunks: &Chunks) -> String {
+    let removed = plural(chunks.removed, "oldest chunk");
+    let size = blkkin_text::info::units::bytes(chunks.removed_bytes);
+    format!("session {} has removed its {removed} ({size})\n", chunks.session)
 }
 
 fn loss_line(loss: &Loss) -> String {

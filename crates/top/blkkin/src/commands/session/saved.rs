@@ -1,0 +1,265 @@
+//! `blkkin session save` and `load`: a session's definition as a file.
+
+use super::background;
+use crate::commands::completions;
+use crate::conversation::{
+    ActionResult, AgentArgs, AgentConnection, SessionDetails, absolute, check, print, written_paths,
+};
+use crate::definition::{Definition, FileError};
+use crate::exit::{Error, Exit, note};
+use blkkin_control::{
+    Events, NewChannel, RedactedEvents, RedactedRule, Request, RetainingSession, Retention,
+    SessionLimit, SessionRotation,
+};
+use clap_complete::engine::ArgValueCandidates;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+/// Write a session's definition to a file, for `session load`
+///
+/// The definition says what is recorded, with channels, events, filters, limits and chunks, but not
+/// what was recorded. It is TOML, to be changed in an editor. An output directory that the agent
+/// chose is left out, so that each session that is loaded has its own.
+#[derive(clap::Args, Debug)]
+#[command(
+    before_help = "Examples:\n  \
+        blkkin session save web -o web.toml\n  \
+        blkkin session save web | ssh node2 blkkin session load -",
+    after_help = crate::help::AGENT_HELP
+)]
+pub(super) struct Save {
+    /// Name of the session; optional if there is only one
+    #[arg(value_name = "NAME", add = ArgValueCandidates::new(completions::sessions))]
+    name: Option<String>,
+
+    /// File to make [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    #[command(flatten)]
+    agent: AgentArgs,
+}
+
+/// Make a session from a file, without starting it
+///
+/// The file is one of `session save`. It is checked as a whole before anything is made; if the agent
+/// refuses a part of it, the session is destroyed again.
+#[derive(clap::Args, Debug)]
+#[command(
+    before_help = "Examples:\n  \
+        blkkin session load web.toml && blkkin session start web\n  \
+        blkkin session load web.toml --name web2 -o /data/web2",
+    after_help = crate::help::AGENT_HELP
+)]
+pub(super) struct Load {
+    /// File to read; - is standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// Name of the session, instead of that in the file
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+
+    /// Directory to make for the trace, instead of that in the file
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+
+    #[command(flatten)]
+    agent: AgentArgs,
+}
+
+/// Maximum size of a file in bytes.
+const SIZE_MAX: u64 = 8 << 20;
+
+pub(super) fn save(args: &Save) -> Result<Exit, Error> {
+    if let Some(name) = &args.name {
+        check(&Request::ListSessions(Some(name.clone())))?;
+    }
+    let mut conversation = args.agent.connect()?;
+    let name = match &args.name {
+        Some(name) => name.clone(),
+        None => conversation.only_session()?,
+    };
+    let Some(session) = conversation.sessions(Some(&name))?.pop() else {
+        return Err(Error::failed("the agent's answer has no session"));
+    };
+    let text = definition_of(session).to_text();
+    let Some(path) = &args.output else {
+        print(&text)?;
+        return Ok(Exit::Ok);
+    };
+    let written = File::create_new(path).and_then(|mut file| file.write_all(text.as_bytes()));
+    written
+        .map_err(|error| Error::failed(format!("cannot write `{}`: {error}", path.display())))?;
+    let written = absolute(Some(path))?.into_iter().collect();
+    let new = ActionResult::new(conversation.address(), name);
+    let done = ActionResult { written, ..new };
+    let words = format!("session `{}` saved", done.session);
+    args.agent.report(&done, "session save", words, &[])?;
+    Ok(Exit::Ok)
+}
+
+/// Returns the definition of a session.
+fn definition_of(session: SessionDetails) -> Definition {
+    let SessionDetails { state, channels, rules, retention, size_max, chunks, .. } = session;
+    let mut rotation = chunks.map(|chunks| chunks.rotation);
+    if state.owner != rustix::process::getuid().as_raw()
+        && let Some(hook) = rotation.as_mut().and_then(|rotation| rotation.hook.take())
+    {
+        let command = hook.command;
+        note(&format!("the command for chunks of another user is left out: {command}"));
+    }
+    let mut session = state.session;
+    session.output.take_if(|output| is_chosen_by_agent(output, &session.name));
+    let retention = retention.unwrap_or_default();
+    Definition { session, retention, size_max, rotation, channels, rules }
+}
+
+/// Returns whether an output directory has the name that the agent chooses: the session's, and a
+/// date.
+fn is_chosen_by_agent(output: &Path, session: &str) -> bool {
+    let name = output.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let date = name.strip_prefix(session).and_then(|rest| rest.strip_prefix('-'));
+    date.is_some_and(|date| {
+        date.len() == 15
+            && date.bytes().enumerate().all(|(at, byte)| match at {
+                8 => byte == b'-',
+                _ => byte.is_ascii_digit(),
+            })
+    })
+}
+
+pub(super) fn load(args: Load) -> Result<Exit, Error> {
+    let text = read(&args.file)?;
+    let mut definition = Definition::from_text(&text).map_err(|error| {
+        let FileError { hint, .. } = &error;
+        let refused = Error::usage(format!("{}, {error}", args.file.display()));
+        match hint {
+            Some(hint) => refused.hint(hint.clone()),
+            None => refused,
+        }
+    })?;
+    if let Some(name) = args.name {
+        definition.session.name = name;
+    }
+    if let Some(output) = absolute(args.output.as_deref())? {
+        definition.session.output = Some(output);
+    }
+    let name = definition.session.name.clone();
+    let divide = definition.divide();
+    let create = definition.create();
+    let others = definition.requests();
+    [&create].into_iter().chain(&divide).chain(&others).try_for_each(check)?;
+    let mut conversation = args.agent.connect()?;
+    let written = written_paths(conversation.request(&create)?);
+    if let Some(request) = &divide {
+        conversation.divide(request, &written)?;
+    }
+    if let Err(error) = others.iter().try_for_each(|one| conversation.request(one).map(drop)) {
+        return Err(undo(&mut conversation, &name, &written, error));
+    }
+    if let Some(request) = &divide {
+        background::start_if_needed(request, &conversation.address())?;
+    }
+    let new = ActionResult::new(conversation.address(), name);
+    let done = ActionResult { written, ..new };
+    let words = format!("session `{}` made", done.session);
+    args.agent.report(&done, "session load", words, &[])?;
+    Ok(Exit::Ok)
+}
+
+fn read(path: &Path) -> Result<String, Error> {
+    let failed =
+        |error: std::io::Error| Error::failed(format!("cannot read `{}`: {error}", path.display()));
+    let mut text = String::new();
+    let size = match path.as_os_str() == "-" {
+        true => std::io::stdin().lock().take(SIZE_MAX + 1).read_to_string(&mut text),
+        false => {
+            File::open(path).and_then(|file| file.take(SIZE_MAX + 1).read_to_string(&mut text))
+        }
+    };
+    match size.map_err(failed)? as u64 > SIZE_MAX {
+        true => Err(Error::usage(format!("`{}` is no session's definition", path.display()))),
+        false => Ok(text),
+    }
+}
+
+/// Destroys a session of which the agent has refused a part, and removes its empty directories.
+fn undo(
+    conversation: &mut AgentConnection,
+    name: &str,
+    written: &[PathBuf],
+    error: Error,
+) -> Error {
+    let _ = conversation.request(&Request::DestroySession(name.to_owned()));
+    for directory in written {
+        let _ = std::fs::remove_dir(directory);
+    }
+    error
+}
+
+impl Definition {
+    /// Returns the request that creates the session.
+    fn create(&self) -> Request {
+        let (session, retention) = (self.session.clone(), self.retention);
+        match retention == Retention::default() {
+            true => Request::CreateSession(session),
+            false => Request::CreateRetainingSession(RetainingSession { session, retention }),
+        }
+    }
+
+    /// Returns the request that divides the session's trace.
+    fn divide(&self) -> Option<Request> {
+        let session = self.session.name.clone();
+        let rotation = self.rotation.clone()?;
+        Some(Request::DivideSession(SessionRotation { session, rotation }))
+    }
+
+    /// Returns the requests that set the session's limit, channels and rules.
+    fn requests(&self) -> Vec<Request> {
+        let session = || self.session.name.clone();
+        let limit = self
+            .size_max
+            .map(|size_max| Request::LimitSession(SessionLimit { session: session(), size_max }));
+        let channels = self.channels.iter().map(|listed| {
+            let new = NewChannel { session: session(), channel: listed.channel.clone() };
+            match listed.is_kernel {
+                true => Request::CreateKernelChannel(new),
+                false => Request::CreateChannel(new),
+            }
+        });
+        let rules = self.rules.iter().map(|RedactedRule { rule, redactions }| {
+            let own = self.channels.iter().find(|one| one.channel.name == rule.channel);
+            let channel = Some(rule.channel.clone());
+            let selection = rule.selection.clone();
+            let events = Events { session: session(), channel, selection };
+            match (own.is_some_and(|channel| channel.is_kernel), rule.enabled) {
+                (false, true) => Request::EnableEvents(events),
+                (false, false) => Request::DisableEvents(events),
+                (true, false) => Request::DisableKernelEvents(events),
+                (true, true) if redactions.is_empty() => Request::EnableKernelEvents(events),
+                (true, true) => {
+                    let redactions = redactions.clone();
+                    Request::EnableRedactedEvents(RedactedEvents { events, redactions })
+                }
+            }
+        });
+        limit.into_iter().chain(channels).chain(rules).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_that_the_agent_chose_are_recognized() {
+        let is_chosen = |path: &str| is_chosen_by_agent(Path::new(path), "web");
+        assert!(is_chosen("/home/a/blkkin-traces/web-20261128-170506"));
+        assert!(!is_chosen("/data/web"));
+        assert!(!is_chosen("/data/web-20261128-1705061"));
+        assert!(!is_chosen("/data/other-20261128-170506"));
+        assert!(!is_chosen("/data/web-2026-128-170506"));
+    }
+}

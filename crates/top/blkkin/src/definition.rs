@@ -1,0 +1,31 @@
+//! Definition of a session as a file, for `session save` and `session load`: what is recorded, its
+//! channels, output and chunks. The file is TOML, with one value in a line; `document` parses it.
+
+mod document;
+mod read;
+#[cfg(test)]
+mod tests;
+mod write;
+
+use crate::conversation::SessionChannel;
+use blkkin_control::{RedactedRule, Retention, Rotation, Session};
+
+pub(crate) use document::FileError;
+
+/// Definition of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Definition {
+    /// Configuration of the session. Without an output directory, the agent chooses one.
+    pub(crate) session: Session,
+    pub(crate) retention: Retention,
+    /// Limit on the total size of the session's traces in bytes.
+    pub(crate) size_max: Option<u64>,
+    /// Rotation of the trace, if it is divided into chunks.
+    pub(crate) rotation: Option<Rotation>,
+    pub(crate) channels: Vec<SessionChannel>,
+    /// Rules in their order, each for one of the channels.
+    pub(crate) rules: Vec<RedactedRule>,
+}
+
+/// Version of the file's format.
+const VERSION: u64 = 1;

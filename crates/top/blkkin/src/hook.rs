@@ -1,0 +1,221 @@
+//! Runs the command of a session for each closed chunk, as the user who runs this process. The
+//! agent stores the command, but never runs it: it may serve other users, and cannot start programs.
+
+use crate::exit::Error;
+use blkkin_client::{Client, Timeouts};
+use blkkin_control::limits::MESSAGE_SIZE_MAX;
+use blkkin_control::{Chunk, Chunks, Hook, HookReport, Reply, Request, code};
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Interval between two requests for the list of chunks.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Interval between two checks of a running command.
+const CHECK_PAUSE: Duration = Duration::from_millis(10);
+/// Time for which a command that is ended may clean up.
+const ENDING_TIME: Duration = Duration::from_secs(2);
+/// Time for which no agent may answer, for instance while it is restarted.
+const ABSENCE_MAX: Duration = Duration::from_secs(600);
+/// Maximum size in bytes of the command's messages in a report.
+const MESSAGES_MAX: u64 = 1024;
+
+/// Runs the commands for the chunks of one session, until the session is destroyed and all its
+/// chunks are handled. `sockets` are the addresses of the agent.
+pub(crate) fn run(sockets: &[PathBuf], session: &str) -> Result<(), Error> {
+    let connect =
+        || Client::connect(sockets, "blkkin hook", env!("CARGO_PKG_VERSION"), Timeouts::default());
+    let mut client = Some(connect()?);
+    let mut runner = Runner { session: session.to_owned(), number: None, done: 0 };
+    let mut answered = Instant::now();
+    loop {
+        let state = match &mut client {
+            Some(client) => runner.step(client),
+            none => connect().map(|client| {
+                *none = Some(client);
+                State::Waiting
+            }),
+        };
+        match state {
+            Ok(State::Ended) => return Ok(()),
+            Ok(State::Waiting) => answered = Instant::now(),
+            Err(blkkin_client::Error::Failed { failed, .. })
+                if failed.code == code::NO_SUCH_SESSION && runner.number.is_some() =>
+            {
+                return Ok(());
+            }
+            Err(error @ blkkin_client::Error::Failed { .. }) => return Err(error.into()),
+            // The next agent restores the session.
+            Err(_) if answered.elapsed() < ABSENCE_MAX => client = None,
+            Err(error) => return Err(error.into()),
+        }
+        thread::sleep(PAUSE);
+    }
+}
+
+enum State {
+    Waiting,
+    /// State after all chunks of a destroyed session were handled.
+    Ended,
+}
+
+/// Progress with the chunks of a session.
+struct Runner {
+    session: String,
+    /// Number of the session; `None` before the first answer.
+    number: Option<u64>,
+    /// Number of the last chunk whose command has ended.
+    done: u64,
+}
+
+impl Runner {
+    /// Handles all chunks that are closed by now.
+    fn step(&mut self, client: &mut Client) -> Result<State, blkkin_client::Error> {
+        let replies = client.request_all(&Request::ListChunks(self.session.clone()))?;
+        let mut summary: Option<Chunks> = None;
+        let mut chunks = Vec::new();
+        for reply in replies {
+            match reply {
+                Reply::Chunks(one) => summary = Some(one),
+                Reply::Chunk(chunk) => chunks.push(chunk),
+                _ => {}
+            }
+        }
+        let Some(summary) = summary else { return Ok(State::Ended) };
+        let number = *self.number.get_or_insert(summary.number);
+        let Some(hook) = summary.rotation.hook.filter(|_| number == summary.number) else {
+            // There is another session of that name.
+            return Ok(State::Ended);
+        };
+        let done = self.done;
+        let is_due = |chunk: &Chunk| chunk.is_closed && !chunk.is_handled && chunk.sequence > done;
+        let mut has_worked = false;
+        for chunk in chunks.into_iter().filter(is_due) {
+            let sequence = chunk.sequence;
+            let failure = handle(&hook, &self.session, &chunk.path).err().map(bounded);
+            self.done = sequence;
+            has_worked = true;
+            let session = self.session.clone();
+            let report = HookReport { session, number, sequence, failure };
+            client.request_all(&Request::ReportHook(report))?;
+        }
+        // More chunks may have been closed meanwhile.
+        Ok(if summary.is_destroyed && !has_worked { State::Ended } else { State::Waiting })
+    }
+}
+
+fn bounded(mut message: String) -> String {
+    message.retain(|letter| !letter.is_control() || letter == '\n');
+    while message.len() > MESSAGE_SIZE_MAX {
+        message.pop();
+    }
+    message
+}
+
+/// Runs the command for a chunk. Returns the reason of its failure.
+fn handle(hook: &Hook, session: &str, chunk: &Path) -> Result<(), String> {
+    let mut command = Command::new("/bin/sh");
+    command.arg("-c").arg(&hook.command).arg("blkkin-on-chunk").arg(chunk);
+    command.env("BLKKIN_CHUNK", chunk).env("BLKKIN_SESSION", session);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    if let Some(directory) = chunk.parent() {
+        command.current_dir(directory);
+    }
+    // The time limit ends all processes of the command.
+    command.process_group(0);
+    let mut child = command.spawn().map_err(|error| format!("cannot be run: {error}"))?;
+    let (sender, messages) = channel();
+    if let Some(mut stderr) = child.stderr.take() {
+        thread::spawn(move || {
+            let mut text = Vec::new();
+            let _ = (&mut stderr).take(MESSAGES_MAX).read_to_end(&mut text);
+            let _ = sender.send(String::from_utf8_lossy(&text).trim().to_owned());
+            // A full pipe would block the command.
+            let _ = std::io::copy(&mut stderr, &mut std::io::sink());
+        });
+    }
+    let status = wait(&mut child, Duration::from_millis(hook.timeout_ms))?;
+    if status.success() {
+        return Ok(());
+    }
+    // A process that the command has left running may keep the pipe open.
+    let messages = messages.recv_timeout(Duration::from_millis(100)).unwrap_or_default();
+    let colon = if messages.is_empty() { "" } else { ": " };
+    Err(format!("{status}{colon}{messages}"))
+}
+
+/// Waits for a command; ends it and all processes of its group at its time limit.
+fn wait(child: &mut Child, limit: Duration) -> Result<std::process::ExitStatus, String> {
+    let group = Pid::from_child(child);
+    let begun = Instant::now();
+    let mut ending: Option<Instant> = None;
+    loop {
+        match child.try_wait() {
+            Err(error) => return Err(format!("cannot be waited for: {error}")),
+            Ok(Some(_)) if ending.is_some() => break,
+            Ok(Some(status)) => return Ok(status),
+            Ok(None) if ending.is_some_and(|begun| begun.elapsed() >= ENDING_TIME) => break,
+            Ok(None) if ending.is_none() && begun.elapsed() >= limit => {
+                let _ = kill_process_group(group, Signal::TERM);
+                ending = Some(Instant::now());
+            }
+            Ok(None) => thread::sleep(CHECK_PAUSE),
+        }
+    }
+    let _ = kill_process_group(group, Signal::KILL);
+    let _ = child.wait();
+    Err(format!("was ended after {}", crate::values::span_text(limit)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hook(command: &str, timeout_ms: u64) -> Hook {
+        Hook { command: command.to_owned(), timeout_ms }
+    }
+
+    /// The command gets the chunk as its argument and in a variable, and runs beside it.
+    #[test]
+    fn commands_get_the_chunk() {
+        let directory = tempfile::tempdir().unwrap();
+        let chunk = directory.path().join("a chunk");
+        std::fs::create_dir(&chunk).unwrap();
+        let command = r#"test "$1" = "$BLKKIN_CHUNK" && mv "$1" "done $BLKKIN_SESSION""#;
+        handle(&hook(command, 60_000), "web", &chunk).unwrap();
+        assert!(!chunk.exists() && directory.path().join("done web").exists());
+    }
+
+    #[test]
+    fn failures_tell_status_and_messages() {
+        let directory = tempfile::tempdir().unwrap();
+        let chunk = directory.path().join("chunk");
+        let failure = handle(&hook("echo no room >&2; exit 3", 60_000), "s", &chunk).unwrap_err();
+        assert_eq!(failure, "exit status: 3: no room");
+        // More messages than a pipe holds do not block the command.
+        let command = "head -c 1000000 /dev/zero | tr '\\0' x >&2; exit 4";
+        let failure = handle(&hook(command, 60_000), "s", &chunk).unwrap_err();
+        assert!(failure.starts_with("exit status: 4: xxx") && failure.len() < 2000, "{failure}");
+    }
+
+    /// A command that takes too long is ended with the processes that it has started, even if it
+    /// ignores SIGTERM.
+    #[test]
+    fn commands_are_ended_at_their_time_limit() {
+        let directory = tempfile::tempdir().unwrap();
+        let chunk = directory.path().join("chunk");
+        let mark = directory.path().join("mark");
+        let command = format!("trap '' TERM; (sleep 4; touch '{}') & sleep 60", mark.display());
+        let begun = Instant::now();
+        let failure = handle(&hook(&command, 200), "s", &chunk).unwrap_err();
+        assert_eq!(failure, "was ended after 200ms");
+        assert!(begun.elapsed() < Duration::from_secs(20));
+        thread::sleep(Duration::from_millis(4500).saturating_sub(begun.elapsed()));
+        assert!(!mark.exists(), "a process of the command still runs");
+    }
+}
