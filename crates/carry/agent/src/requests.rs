@@ -540,6 +540,10 @@ impl RequestHandler<'_> {
             let what = format!("session `{name}` is for snapshots, which are not forwarded");
             return Err(failed(code::WRONG_STATE, what));
         }
+        if session.chunks.is_some() {
+            let what = format!("session `{name}` is divided into chunks, and not forwarded");
+            return Err(failed(code::WRONG_STATE, what));
+        }
         let forwardings = &mut self.sessions.forwardings;
         if session.activity != Activity::New || forwardings.has(session.id) {
             let what = format!("session `{name}` is forwarded already, or has been started");

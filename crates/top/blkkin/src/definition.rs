@@ -9,6 +9,7 @@ mod write;
 
 use crate::conversation::SessionChannel;
 use blkkin_control::{RedactedRule, Retention, Rotation, Session};
+use blkkin_forward::Target;
 
 pub(crate) use document::FileError;
 
@@ -18,6 +19,8 @@ pub(crate) struct Definition {
     /// Configuration of the session. Without an output directory, the agent chooses one.
     pub(crate) session: Session,
     pub(crate) retention: Retention,
+    /// Address of the relay to which the session is sent.
+    pub(crate) net: Option<Target>,
     /// Limit on the total size of the session's traces in bytes.
     pub(crate) size_max: Option<u64>,
     /// Rotation of the trace, if it is divided into chunks.

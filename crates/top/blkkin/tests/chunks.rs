@@ -191,7 +191,7 @@ fn sigusr2_closes_a_chunk_of_a_recording() {
                 .then_some(())
         });
         std::thread::sleep(Duration::from_millis(100));
-        signal(record.id(), Signal::SIGUSR2);
+        signal(record.id(), Signal::USR2);
         eventually("the next chunk", || (chunks(&output).len() == count + 1).then_some(()));
     }
     drop(record.stdin.take());

@@ -329,6 +329,10 @@ fn create(args: Create) -> Result<Exit, Error> {
         let what = "--snapshot cannot be used with --rotate, --size and other options of chunks";
         return Err(Error::usage(what));
     }
+    if rotation.is_some() && (args.net.is_some() || args.live) {
+        let what = "a session that is sent to a relay is not divided into chunks here";
+        return Err(Error::usage(what));
+    }
     let purpose = if args.snapshot { Purpose::Snapshot } else { Purpose::Record };
     let output = absolute(args.output.as_deref())?;
     let is_spool = output.is_none();

@@ -10,10 +10,11 @@ use blkkin_control::{
     Rotation, Rule, Selection, Session,
 };
 use blkkin_filter::Filter;
+use blkkin_forward::Target;
 use std::path::PathBuf;
 
 const TABLES: [&str; 4] = ["session", "chunks", "channel", "rule"];
-const SESSION_KEYS: [&str; 6] = ["name", "purpose", "output", "size-max", "keep", "memory"];
+const SESSION_KEYS: [&str; 7] = ["name", "purpose", "output", "net", "size-max", "keep", "memory"];
 const CHUNK_KEYS: [&str; 7] =
     ["size", "age", "files", "total", "name-pattern", "on-chunk", "on-chunk-timeout"];
 const CHANNEL_KEYS: [&str; 8] = [
@@ -88,14 +89,15 @@ impl Definition {
             }
         }
         let missing = || FileError::new(text.lines().count().max(1), "there is no [session]");
-        let (session, retention, size_max) = session.ok_or_else(missing)?;
+        let (session, retention, size_max, net) = session.ok_or_else(missing)?;
         if let Some((line, _)) = rotation
-            && session.purpose == Purpose::Snapshot
+            && (session.purpose == Purpose::Snapshot || net.is_some())
         {
-            return Err(FileError::new(line, "snapshots are not divided into chunks"));
+            let message = "only a trace that is not sent to a relay is divided into chunks";
+            return Err(FileError::new(line, message));
         }
         let rotation = rotation.map(|(_, rotation)| rotation);
-        Ok(Definition { session, retention, size_max, rotation, channels, rules })
+        Ok(Definition { session, retention, net, size_max, rotation, channels, rules })
     }
 }
 
@@ -172,7 +174,7 @@ fn required<T>(table: &Table, key: &str, value: Option<T>) -> Result<T, FileErro
     value.ok_or_else(missing)
 }
 
-type SessionParts = (Session, Retention, Option<u64>);
+type SessionParts = (Session, Retention, Option<u64>, Option<Target>);
 
 fn read_session(mut table: Table) -> Result<SessionParts, FileError> {
     table.check_keys(&SESSION_KEYS)?;
@@ -193,6 +195,8 @@ fn read_session(mut table: Table) -> Result<SessionParts, FileError> {
         }
         output => output.map(|(_, output)| PathBuf::from(output)),
     };
+    let parse_net = |text: &str| text.parse::<Target>().map_err(|error| error.to_string());
+    let net = option(&mut table, "net", parse_net)?;
     let size_max = option(&mut table, "size-max", values::bytes)?;
     let keep_ms = option(&mut table, "keep", values::retention)?;
     let memory = option(&mut table, "memory", values::bytes)?;
@@ -201,11 +205,11 @@ fn read_session(mut table: Table) -> Result<SessionParts, FileError> {
         let message = "`keep` and `memory` need purpose = \"snapshot\"";
         return Err(FileError::new(table.line, message));
     }
-    if purpose == Purpose::Snapshot && size_max.is_some() {
-        let message = "`size-max` needs purpose = \"record\"";
+    if purpose == Purpose::Snapshot && (size_max.is_some() || net.is_some()) {
+        let message = "`size-max` and `net` need purpose = \"record\"";
         return Err(FileError::new(table.line, message));
     }
-    Ok((Session { name, purpose, output }, Retention { keep_ms, memory }, size_max))
+    Ok((Session { name, purpose, output }, Retention { keep_ms, memory }, size_max, net))
 }
 
 fn read_rotation(mut table: Table) -> Result<Rotation, FileError> {

@@ -38,6 +38,7 @@ fn definition() -> Definition {
             output: Some("/data/web".into()),
         },
         retention: Retention::default(),
+        net: None,
         size_max: Some(10 << 30),
         rotation: Some(Rotation {
             size: Some(10 << 20),
@@ -69,12 +70,16 @@ fn definitions_read_as_they_were_written() {
     let plain = Definition {
         session: Session { name: "s".into(), purpose: Purpose::Snapshot, output: None },
         retention: Retention { keep_ms: Some(120_000), memory: Some(1 << 28) },
+        net: None,
         size_max: None,
         rotation: None,
         channels: vec![],
         rules: vec![],
     };
     assert_eq!(Definition::from_text(&plain.to_text()).unwrap(), plain);
+    let net = Some("net://collector:1:2".parse().unwrap());
+    let sent = Definition { net, rotation: None, ..definition() };
+    assert_eq!(Definition::from_text(&sent.to_text()).unwrap(), sent);
     let divided = Definition { rotation: Some(Rotation::default()), ..definition() };
     assert_eq!(Definition::from_text(&divided.to_text()).unwrap(), divided);
 }

@@ -8,8 +8,8 @@ use crate::conversation::{
 use crate::definition::{Definition, FileError};
 use crate::exit::{Error, Exit, note};
 use blkkin_control::{
-    Events, NewChannel, RedactedEvents, RedactedRule, Request, RetainingSession, Retention,
-    SessionLimit, SessionRotation,
+    Destination, Events, NewChannel, RedactedEvents, RedactedRule, Request, RetainingSession,
+    Retention, SessionForward, SessionLimit, SessionRotation,
 };
 use clap_complete::engine::ArgValueCandidates;
 use std::fs::File;
@@ -102,7 +102,8 @@ pub(super) fn save(args: &Save) -> Result<Exit, Error> {
 
 /// Returns the definition of a session.
 fn definition_of(session: SessionDetails) -> Definition {
-    let SessionDetails { state, channels, rules, retention, size_max, chunks, .. } = session;
+    let SessionDetails { state, channels, rules, retention, size_max, chunks, forwarding, .. } =
+        session;
     let mut rotation = chunks.map(|chunks| chunks.rotation);
     if state.owner != rustix::process::getuid().as_raw()
         && let Some(hook) = rotation.as_mut().and_then(|rotation| rotation.hook.take())
@@ -113,7 +114,8 @@ fn definition_of(session: SessionDetails) -> Definition {
     let mut session = state.session;
     session.output.take_if(|output| is_chosen_by_agent(output, &session.name));
     let retention = retention.unwrap_or_default();
-    Definition { session, retention, size_max, rotation, channels, rules }
+    let net = forwarding.and_then(|forwarding| forwarding.destination.target.parse().ok());
+    Definition { session, retention, net, size_max, rotation, channels, rules }
 }
 
 /// Returns whether an output directory has the name that the agent chooses: the session's, and a
@@ -245,7 +247,13 @@ impl Definition {
                 }
             }
         });
-        limit.into_iter().chain(channels).chain(rules).collect()
+        // As for `session create`: a directory that the user has not chosen is a spool.
+        let is_spool = self.session.output.is_none();
+        let forward = self.net.as_ref().map(|net| {
+            let destination = Destination { target: net.to_string(), is_spool };
+            Request::ForwardSession(SessionForward { session: session(), destination })
+        });
+        limit.into_iter().chain(forward).chain(channels).chain(rules).collect()
     }
 }
 
