@@ -93,12 +93,13 @@ fn no_event_is_lost_or_doubled_by_rotations() {
     let tried = program.end();
     node.end_session();
     // An agent that is killed between making a chunk's directory and saving this leaves it empty.
-    for chunk in chunks(&node.output()) {
-        if support::node::traces_below(&chunk).is_empty() {
-            assert!(chunk.join(".recording").exists(), "{chunk:?} was closed without a trace");
-            fs::remove_dir_all(chunk).unwrap();
-        }
-    }
+    let is_empty = |chunk: &PathBuf| {
+        let mut entries = fs::read_dir(chunk).unwrap().flatten();
+        entries.all(|entry| entry.file_name() == ".recording")
+    };
+    let empty: Vec<PathBuf> = chunks(&node.output()).into_iter().filter(is_empty).collect();
+    assert!(empty.len() <= 3, "more than there were agents: {empty:?}");
+    empty.iter().for_each(|chunk| fs::remove_dir_all(chunk).unwrap());
     let (numbers, lost) = check_chunks(&node.output());
     assert_eq!(numbers.len() as u64 + lost, tried);
     assert!(chunks(&node.output()).len() >= 12);
