@@ -173,7 +173,7 @@ record! {
         pub number: u64 = Number,
         /// Description of the chunk, as shown to users.
         pub chunk: Chunk = RecordForm,
-        /// Time of the chunk's first event, in nanoseconds since 1970; 0 if there is none.
+        /// Time of the chunk's first event, in nanoseconds since 1970; 0 for an empty chunk.
         pub begun_ns: u64 = Number,
         /// Device number of the chunk's directory.
         pub device: u64 = Number,

@@ -5,17 +5,14 @@
 //! A rotation opens a new chunk. `rotating` then moves each program to it; the earlier chunk is
 //! closed once no program writes to it. The removal of the oldest chunks is counted.
 
+use crate::chunk_meter::ChunkMeter;
 use crate::chunk_name::{self, NameParts};
 use crate::output::Output;
-use crate::rotating::CHUNKS_MAX;
-use crate::trace::MARK;
 use blkkin_control::{Chunks, Rotation, SavedChunk, SavedRotation, StateRecord};
 use jiff::{Timestamp, Zoned};
 use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Rotation of a session's trace, with the chunks that are not removed.
@@ -68,13 +65,11 @@ pub(crate) struct DirectoryIdentity {
     pub(crate) inode: u64,
 }
 
-/// Number of a chunk, with the size of the chunk's files in bytes, which its traces increase.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ChunkMeter {
-    pub(crate) sequence: u64,
-    written: Arc<AtomicU64>,
-}
-
+/// Name of the mark of a chunk that is not closed; traces have one of the same name.
+const MARK: &str = ".recording";
+/// Maximum number of a session's chunks that the agent remembers. Older ones are removed if the
+/// session has a limit that removes chunks; otherwise they are no longer listed.
+pub(crate) const CHUNKS_MAX: usize = 1024;
 /// Number of chunks of the size that is chosen if the total size is limited and that of a chunk is
 /// not.
 const CHUNKS_IN_TOTAL: u64 = 8;
@@ -82,21 +77,6 @@ const CHUNKS_IN_TOTAL: u64 = 8;
 const SAME_NAME_MAX: u32 = 1000;
 /// Pause after a failed rotation.
 pub(crate) const RETRY_PAUSE: Duration = Duration::from_secs(1);
-
-impl ChunkMeter {
-    pub(crate) fn add(&self, size: u64) {
-        self.written.fetch_add(size, Relaxed);
-    }
-
-    /// Resets the size, because the chunk's traces are removed.
-    pub(crate) fn clear(&self) {
-        self.written.store(0, Relaxed);
-    }
-
-    pub(crate) fn written(&self) -> u64 {
-        self.written.load(Relaxed)
-    }
-}
 
 impl DirectoryIdentity {
     /// Returns the identity of a directory.

@@ -9,6 +9,7 @@ use crate::clock::Rates;
 use crate::command::{Listing, Requester};
 use crate::date;
 use crate::directories::OutputPurpose;
+use crate::dividing;
 use crate::effect::Effect;
 use crate::output::Output;
 use crate::owner::Owner;
@@ -16,7 +17,6 @@ use crate::process::{self, Executable};
 use crate::program::Program;
 use crate::programs::Programs;
 use crate::quota::{Account, Accounts, Quota, QuotaError, Share};
-use crate::rotating;
 use crate::session::{
     SamplingRules, Session, SessionChannel, SessionId, SessionRule, WantedRule, size_of_channel,
     size_of_sampling, size_of_session,
@@ -296,7 +296,7 @@ impl RequestHandler<'_> {
                     let what = format!("session `{session}` is sent to a relay as a whole");
                     return Err(failed(code::WRONG_STATE, what));
                 }
-                rotating::divide(&mut self.sessions.list[at], rotation)?;
+                dividing::divide(&mut self.sessions.list[at], rotation)?;
                 Ok(Answer::Done(vec![]))
             }
             Request::RotateSession(name) => {
@@ -786,7 +786,7 @@ impl RequestHandler<'_> {
             replies.extend(self.sessions.retention_reply(id));
             replies.extend(self.sessions.forwardings.reply(id));
             replies.extend(session.size_limit.size_max().map(Reply::SizeMax));
-            replies.extend(rotating::summary(session));
+            replies.extend(dividing::summary(session));
             for channel in &session.channels {
                 replies.push(match channel.is_kernel {
                     true => Reply::KernelChannel(channel.channel.clone()),

@@ -13,7 +13,7 @@ use crate::process::{ProcessInspector, may_run};
 use crate::program::Program;
 use crate::quota::Accounts;
 use crate::reach;
-use crate::rotating::RetiredChunks;
+use crate::rotations::RetiredChunks;
 use crate::saved::SavedState;
 use crate::session::{SamplingRules, Session, SessionId};
 use blkkin_control::{

@@ -5,8 +5,8 @@
 //! that cannot be written completely are removed. A reader therefore finds a valid trace at any
 //! moment, except for a packet that is being written.
 
+use crate::chunk_meter::ChunkMeter;
 use crate::chunk_name::is_uuid_of;
-use crate::chunks::ChunkMeter;
 use crate::clock::Rate;
 use crate::metadata::{self, Domain};
 use crate::notebook::Note;

@@ -1,5 +1,6 @@
 //! Runs the command of a session for each closed chunk, as the user who runs this process. The
-//! agent stores the command, but never runs it: it may serve other users, and cannot start programs.
+//! agent stores the command, but never runs it: it may serve other users, and cannot start
+//! programs.
 
 use crate::exit::Error;
 use blkkin_client::{Client, Timeouts};

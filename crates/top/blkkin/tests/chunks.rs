@@ -144,7 +144,7 @@ fn commands_show_chunks() {
     assert!(!list.contains('t') || list.is_empty(), "no session is left: {list}");
 }
 
-/// The command runs once for each closed chunk, also for the last one, and its failures are counted.
+/// The command runs once for each closed chunk, also for the last one. Failures are counted.
 #[test]
 fn commands_run_for_closed_chunks() {
     let node = Node::new();

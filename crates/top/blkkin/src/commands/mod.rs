@@ -1,5 +1,5 @@
-//! Subcommands, one file each. `event_limits`, `private_agent`, `rotation` and `write` are shared by several
-//! subcommands.
+//! Subcommands, one file each. `event_limits`, `private_agent`, `rotation` and `write` are shared
+//! by several subcommands.
 
 pub(crate) mod agent;
 pub(crate) mod channel;

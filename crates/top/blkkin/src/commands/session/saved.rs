@@ -43,8 +43,8 @@ pub(super) struct Save {
 
 /// Make a session from a file, without starting it
 ///
-/// The file is one of `session save`. It is checked as a whole before anything is made; if the agent
-/// refuses a part of it, the session is destroyed again.
+/// The file is one of `session save`. It is checked as a whole before anything is made; if the
+/// agent refuses a part of it, the session is destroyed again.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
