@@ -474,8 +474,8 @@ fn program_of(trace: &Path) -> OsString {
         };
         of_digits(8, &mut date) && of_digits(6, &mut date)
     };
-    let places = text.char_indices().map(|(at, _)| at).filter(is_date);
-    places.last().map_or(name.to_owned(), |at| text[..at].to_owned().into())
+    let mut places = text.char_indices().map(|(at, _)| at).filter(is_date);
+    places.next_back().map_or(name.to_owned(), |at| text[..at].to_owned().into())
 }
 
 #[cfg(test)]
