@@ -15,6 +15,8 @@
 //!         exceed the limits on event types; written by the program
 //! 32      CURRENT_SPAN, u64: offset of threads' current spans; 0 without such an offset, as in
 //!         programs that do not know this word; written by the program before it sends the file
+//! 40      IDENTITY, u64: a random number; 0 in programs that do not know this word; written by the
+//!         program before it sends the file
 //! 4096    a word for each index, u64: offset of the type's description in the upper 32 bits, its
 //!         size in bytes in the lower ones; 0 before it is described; written by the program
 //! 135168  descriptions: an [`EventType`], encoded as in messages
@@ -45,6 +47,9 @@ pub const COUNT: usize = 16;
 pub const REFUSED: usize = 24;
 /// Byte offset of `CURRENT_SPAN`, an encoded [`SlotOffset`](crate::current_span::SlotOffset).
 pub const CURRENT_SPAN: usize = 32;
+/// Byte offset of `IDENTITY`, a random number by which the [description of a set of
+/// rings](crate::RingDescription) names the catalog of its events.
+pub const IDENTITY: usize = 40;
 /// Byte offset of the first description, behind the table of words.
 pub const DESCRIPTIONS: usize = word_of(EVENT_TYPES_MAX);
 

@@ -65,6 +65,7 @@ mod message;
 mod redaction;
 mod reply;
 mod request;
+mod ring_description;
 mod rotation;
 mod saved;
 mod selection;
@@ -95,6 +96,7 @@ pub use request::{
     Applications, Events, NewChannel, Purpose, RedactedEvents, Request, RetainingSession,
     Retention, Session, SessionLimit, Snapshot,
 };
+pub use ring_description::{RingDescription, Variable, VariableValue};
 pub use rotation::{Chunk, Chunks, Hook, HookReport, Rotation, SessionRotation};
 pub use saved::{
     SavedChunk, SavedCompletion, SavedLimit, SavedLoss, SavedRetention, SavedRingTotals,

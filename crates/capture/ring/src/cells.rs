@@ -49,7 +49,7 @@ pub(crate) enum Word {
 #[cfg(not(loom))]
 mod real {
     use super::{RINGS_DUMPED_MAX, Word};
-    use crate::shape::{PAGE, SHAPE_SIZE, Shape, ShapeError};
+    use crate::shape::{DESCRIPTION, PAGE, SHAPE_SIZE, Shape, ShapeError};
     use blkkin_sys::{PAGE_SIZE, Piece, SharedMemory};
     use std::ffi::CStr;
     use std::fs::File;
@@ -164,6 +164,17 @@ mod real {
                 self.store(control, Word::Read, shape.start, Ordering::Relaxed);
             }
             Ok(())
+        }
+
+        /// Writes a description of the rings into the header page, for a reader that finds only the
+        /// memory, after a crash. Called by the agent. Returns false, and writes nothing, if the
+        /// description does not fit [`DESCRIPTION`].
+        pub fn describe(&self, description: &[u8]) -> bool {
+            let fits = description.len() <= DESCRIPTION.len();
+            if fits {
+                self.copy_in(DESCRIPTION.start, description);
+            }
+            fits
         }
 
         /// Seals the file, so that reading cannot raise a signal even if the traced program tries

@@ -10,7 +10,8 @@
 //! once the process has mapped it or has ended ([`Cells::seal`]):
 //!
 //! ```text
-//! 0        set header: a page; see `shape`. Written once, by the agent, but for two words:
+//! 0        set header: a page; see `shape`. Written by the agent before it shares the memory, but
+//!          for two words:
 //!            SLEEPING   set by the agent before it sleeps; the writer that clears it wakes the
 //!                       agent
 //!            DOZING     set while the agent polls at a long interval; cleared, with a wake-up, by
@@ -128,7 +129,7 @@ pub use fast_encoder::{Brief, BriefRoom, Pen};
 pub use long_event::with_long_event;
 pub use reader::{OldestEvent, Packet, Reader, ReaderState, RingState, TakeOutcome};
 #[cfg(not(loom))]
-pub use shape::SHAPE_SIZE;
+pub use shape::{DESCRIPTION, SHAPE_SIZE};
 pub use shape::{
     EVENT_SIZE_DEFAULT, Mode, RINGS_MAX, SUBBUFFER_COUNT_MAX, SUBBUFFER_SIZE_MAX,
     SUBBUFFER_SIZE_MIN, Shape, ShapeError, WAIT_FOREVER,

@@ -9,9 +9,9 @@
 //! 24  size of a packet header, u64   128 SLEEPING, u64
 //! 80  bytes of the largest event,     256 DOZING, u64
 //!     u32; 0: the default
-//! 84  wait for room in a full ring,
-//!     microseconds, u32; 0: none,
-//!     2^32 - 1: no time limit
+//! 84  wait for room in a full ring,   512 description of the rings for readers of
+//!     microseconds, u32; 0: none,         a crashed machine's memory, up to the
+//!     2^32 - 1: no time limit             page's end; writers ignore it
 //! ```
 //!
 //! All words are little-endian. The agent writes the page before it shares the memory; later only
@@ -123,6 +123,9 @@ pub const SHAPE_SIZE: usize = 88;
 const MAGIC: u64 = u64::from_le_bytes(*b"blkring\0");
 #[cfg(not(loom))]
 const VERSION: u64 = 2;
+/// Place of the [description](crate::Cells::describe) in the header page.
+#[cfg(not(loom))]
+pub const DESCRIPTION: Range<usize> = 512..PAGE;
 pub(crate) const PAGE: usize = 4096;
 /// Distance between the controls of two successive rings, in bytes: two cache lines for writers and
 /// two for the reader, because processors prefetch lines in pairs.

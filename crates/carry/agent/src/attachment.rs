@@ -10,7 +10,7 @@ use crate::rings::{Identity, Packets, Rings};
 use crate::rule_history::RuleHistory;
 use crate::session::{RuleSet, SessionId};
 use crate::trace::{StreamKey, Trace};
-use blkkin_control::Cause;
+use blkkin_control::{Cause, RingDescription};
 use blkkin_ring::ReaderState;
 use std::cmp::Ordering;
 use std::io;
@@ -32,6 +32,8 @@ pub(crate) struct Attachment {
     /// Number of the channel in messages to the program, unique among the program's channels.
     pub(crate) number: u32,
     pub(crate) rings: Rings,
+    /// Description in the memory of `rings`, for rings that replace them.
+    pub(crate) description: Option<Box<RingDescription>>,
     quota: AttachmentQuota,
     /// Set if packets are written to a trace continuously. Otherwise the rings keep them for
     /// snapshots.
@@ -105,6 +107,7 @@ impl Attachment {
             channel,
             number,
             rings,
+            description: None,
             quota,
             is_written: false,
             mapped: 0,

@@ -95,6 +95,11 @@ impl Catalog {
         self.word(catalog::CURRENT_SPAN).unwrap_or(0)
     }
 
+    /// Returns the number by which rings name this catalog; 0 if the program has not chosen one.
+    pub(crate) fn number(&self) -> u64 {
+        self.word(catalog::IDENTITY).unwrap_or(0)
+    }
+
     /// Returns the memory of the types in bytes.
     pub(crate) fn size(&self) -> usize {
         self.size

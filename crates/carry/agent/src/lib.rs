@@ -79,7 +79,7 @@ pub use agent::{Agent, Options};
 pub use background::Background;
 pub use confine::confine_forwarder;
 pub use date::now as date_now;
-pub use metadata::KernelTrace;
+pub use metadata::{KernelTrace, schema_of_rings};
 pub use program_trace::new_uuid;
 pub use quota::Limits;
 pub use waiting_process::WaitingProcess;

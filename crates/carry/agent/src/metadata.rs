@@ -2,7 +2,9 @@
 //! the fields of event types.
 
 use crate::clock::{Rate, monotonic_origin_ns};
-use blkkin_control::{Context, EventType, FieldKind, Scalar, Width};
+use blkkin_control::{
+    Context, EventType, FieldKind, RingDescription, Scalar, VariableValue, Width,
+};
 use blkkin_ctf::schema::{
     ArrayClass, Base, Bits, BlobClass, ByteOrder, Clock, ClockOrigin, Encoding, EnvValue,
     EventClass, FieldClass, FieldRef, FloatClass, IntClass, IntKind, Length, Mapping, Member,
@@ -94,6 +96,38 @@ impl<'k> KernelTrace<'k> {
         schema.streams.push(stream);
         blkkin_ctf::tsdl::write(&schema).ok()
     }
+}
+
+/// Returns the schema of a trace of rings that were found after a crash, by their descriptions.
+/// `streams` are the channels of the trace: the number of the stream, and the description of its
+/// rings. The first one gives clock and environment. All streams have the event types `types`.
+/// Returns `None` if there is no stream.
+pub fn schema_of_rings(
+    uuid: [u8; 16],
+    streams: &[(u32, &RingDescription)],
+    types: &[EventType],
+) -> Option<Schema> {
+    let (_, first) = streams.first()?;
+    let env = first.environment.iter().map(|variable| {
+        let value = match &variable.value {
+            VariableValue::Text { text } => EnvValue::Str(text.clone()),
+            VariableValue::Number { number } => EnvValue::Int(number.cast_signed()),
+        };
+        (variable.name.clone(), value)
+    });
+    let rate = Rate { frequency: first.frequency.max(1), offset_ns: 0 };
+    let mut schema = trace(uuid, env.collect(), &first.clock, rate);
+    for clock in &mut schema.clocks {
+        clock.offset_seconds = first.offset_seconds.cast_signed();
+        clock.offset_cycles = first.offset_ticks.cast_signed();
+    }
+    let events: Vec<EventClass> = types.iter().map(event).collect();
+    for (number, description) in streams {
+        let domain = if description.is_kernel { Domain::Kernel } else { Domain::Programs };
+        let class = stream(*number, &description.contexts, domain);
+        schema.streams.push(StreamClass { events: events.clone(), ..class });
+    }
+    Some(schema)
 }
 
 /// Source of a stream's events, which determines the names of contexts.

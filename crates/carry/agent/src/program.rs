@@ -205,6 +205,8 @@ impl Program {
             return Ok(());
         };
         attachment.rings = Rings::of_kernel(memory, &attachment.rings)?;
+        let description = attachment.description.as_deref();
+        description.iter().for_each(|description| attachment.rings.describe(description));
         attachment.charge_rings();
         self.next_drain = Some(Instant::now());
         Ok(())

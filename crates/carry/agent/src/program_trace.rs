@@ -1,5 +1,6 @@
 //! A program's trace: its directory, its UUID, its clock, and the environment in its metadata.
 
+use crate::catalog::Catalog;
 use crate::chunk_name::trace_uuid;
 use crate::chunks::SessionChunks;
 use crate::clock::Rate;
@@ -7,9 +8,9 @@ use crate::date;
 use crate::notebook::Note;
 use crate::page_cache::PageCacheTrimmer;
 use crate::program::Program;
-use crate::session::Session;
+use crate::session::{Session, SessionChannel};
 use crate::trace::{Trace, TraceDescription};
-use blkkin_control::Clock;
+use blkkin_control::{Clock, RingDescription, Variable, VariableValue};
 use blkkin_ctf::schema::EnvValue;
 use jiff::Zoned;
 use std::path::{Path, PathBuf};
@@ -111,6 +112,40 @@ pub(crate) fn prepare(
     if let Some(chunk) = chunk {
         trace.count_in(chunk.meter.clone());
     }
+}
+
+/// Returns the description of a program's rings for a reader that finds only their memory. It has
+/// the clock and the environment of `trace`, so that events that were written before a crash and
+/// events that are found after it have the same times. `None` if the trace has no clock.
+pub(crate) fn describe_rings(
+    trace: &Trace,
+    session: &Session,
+    channel: &SessionChannel,
+    program: &Program,
+) -> Option<RingDescription> {
+    let schema = trace.schema();
+    let clock = schema.clocks.first()?;
+    let environment = schema.trace.env.iter().map(|(name, value)| {
+        let value = match value {
+            EnvValue::Int(number) => VariableValue::Number { number: number.cast_unsigned() },
+            EnvValue::Str(text) => VariableValue::Text { text: text.clone() },
+        };
+        Variable { name: name.clone(), value }
+    });
+    Some(RingDescription {
+        session: session.name.clone(),
+        channel: channel.channel.name.clone(),
+        contexts: channel.channel.contexts.clone(),
+        is_kernel: channel.is_kernel,
+        program: program.name.clone(),
+        pid: program.process.pid,
+        catalog: program.catalog.as_ref().map_or(0, Catalog::number),
+        clock: clock.name.clone(),
+        frequency: clock.frequency,
+        offset_seconds: clock.offset_seconds.cast_unsigned(),
+        offset_ticks: clock.offset_cycles.cast_unsigned(),
+        environment: environment.collect(),
+    })
 }
 
 /// Returns a random UUID (version 4 of RFC 9562). If the kernel provides no random numbers, derives

@@ -11,7 +11,7 @@ use crate::losses::{Amount, Losses};
 use crate::memory_limit::memory_limit;
 use crate::notebook::{Note, SuspendedTrace};
 use crate::program::{OWN_DESCRIPTORS, Program};
-use crate::program_trace::{new_trace, new_uuid, prepare, ring_clock};
+use crate::program_trace::{describe_rings, new_trace, new_uuid, prepare, ring_clock};
 use crate::programs::Programs;
 use crate::quota::{Account, Quota};
 use crate::recovery::{AdoptedRings, ORPHANS_MAX, Offer, OrphanedRings};
@@ -502,8 +502,13 @@ impl<'n> Recorder<'n> {
         if let Some(trace) = program.traces.get_mut(&session.id) {
             trace.add_channel(stream, channel);
         }
+        let description = program.traces.get(&session.id).and_then(|trace| {
+            describe_rings(trace, session, &session.channels[index.channel], program)
+        });
+        description.iter().for_each(|description| rings.describe(description));
         let number = program.take_number();
         let mut attachment = Attachment::new(key, number, rings, quota);
+        attachment.description = description.map(Box::new);
         attachment.is_written = session.purpose == Purpose::Record;
         if program.is_kernel {
             // Names of events may differ from the patterns of the rules that select them.

@@ -1,9 +1,11 @@
 //! The agent's side of a set of rings: the shared memory of a program's rings for one channel, and
 //! a reader of each ring.
 
+use blkkin_control::RingDescription;
 use blkkin_ring::packet::{Header, UUID};
 use blkkin_ring::{
-    Cells, Clock, Mode, OldestEvent, Reader, ReaderState, RingState, SHAPE_SIZE, Shape, TakeOutcome,
+    Cells, Clock, DESCRIPTION, Mode, OldestEvent, Reader, ReaderState, RingState, SHAPE_SIZE,
+    Shape, TakeOutcome,
 };
 use blkkin_sys::{Piece, SharedMemory};
 use std::collections::HashMap;
@@ -196,6 +198,15 @@ impl Rings {
         // Files of all eBPF maps have the same number.
         let identity = replaced.identity;
         Ok(Rings { cells, file: None, identity, clock, is_adopted: false, shape, readers })
+    }
+
+    /// Writes the description of the rings for a reader that finds only their memory, after a crash
+    /// of the machine or of the agent.
+    pub(crate) fn describe(&self, description: &RingDescription) {
+        // Without a description, such a reader lists the rings and cannot read their events.
+        if let Ok(block) = description.to_block(DESCRIPTION.len()) {
+            self.cells.describe(&block);
+        }
     }
 
     /// Seals the memory, so that it can be read whatever the program does with its descriptor. The

@@ -285,6 +285,11 @@ impl Trace {
         Ok(last)
     }
 
+    /// Returns the schema of the trace so far.
+    pub(crate) fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
     /// Sets the account to which the time for rewriting large metadata is charged.
     pub(crate) fn charge_to(&mut self, account: Arc<Account>) {
         self.account = Some(account);

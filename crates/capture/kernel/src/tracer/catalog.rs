@@ -2,7 +2,7 @@
 
 use blkkin_control::EventType;
 use blkkin_control::catalog::{
-    self, COUNT, DESCRIPTIONS, MAGIC, REFUSED, SIZE, encode_word, word_of,
+    self, COUNT, DESCRIPTIONS, IDENTITY, MAGIC, REFUSED, SIZE, encode_word, word_of,
 };
 use blkkin_sys::SharedMemory;
 use std::fs::File;
@@ -24,6 +24,8 @@ impl Catalog {
         for (place, word) in [0, 8].into_iter().zip(MAGIC) {
             memory.word(place).store(word, Ordering::Relaxed);
         }
+        let [identity] = blkkin_sys::random_words().unwrap_or_default();
+        memory.word(IDENTITY).store(identity, Ordering::Relaxed);
         Ok(Catalog { file, memory, described: 0, end: DESCRIPTIONS })
     }
 

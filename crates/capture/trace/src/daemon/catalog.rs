@@ -10,7 +10,8 @@ use crate::event_type::EventType;
 use crate::kind::Kind;
 use crate::registry::types;
 use blkkin_control::catalog::{
-    COUNT, CURRENT_SPAN, DESCRIPTIONS, Description, MAGIC, REFUSED, SIZE, encode_word, word_of,
+    COUNT, CURRENT_SPAN, DESCRIPTIONS, Description, IDENTITY, MAGIC, REFUSED, SIZE, encode_word,
+    word_of,
 };
 use blkkin_control::current_span::SlotOffset;
 use blkkin_control::{Scalar, catalog};
@@ -58,6 +59,8 @@ pub(super) fn install(memory: SharedMemory) -> io::Result<()> {
     }
     let current_span = SlotOffset::encode(thread_slot::offset().and_then(SlotOffset::new));
     memory.word(CURRENT_SPAN).store(current_span, Ordering::Relaxed);
+    let [identity] = blkkin_sys::random_words().unwrap_or_default();
+    memory.word(IDENTITY).store(identity, Ordering::Relaxed);
     let place = RESERVED_CATALOGS.fetch_add(1, Ordering::Relaxed);
     // No other call has this index, so the lock inside is never contended.
     CATALOGS.get(place).ok_or_else(none)?.set(memory).map_err(|_| none())?;
