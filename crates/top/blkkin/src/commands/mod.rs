@@ -5,6 +5,7 @@ pub(crate) mod agent;
 pub(crate) mod channel;
 pub(crate) mod completions;
 pub(crate) mod convert;
+pub(crate) mod crash;
 pub(crate) mod cut;
 pub(crate) mod demo;
 pub(crate) mod doctor;

@@ -1,0 +1,305 @@
+//! Files with memory: core files of processes, dumps of a machine's memory, raw memory, and files
+//! of shared memory. An [`Image`] maps addresses to the file; it holds no memory itself.
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// Size of a page in bytes, on all supported machines.
+pub(crate) const PAGE: usize = 4096;
+/// Bytes of a page.
+pub(crate) type Page = [u8; PAGE];
+
+/// Maximum number of segments of an ELF file. The dump of a large machine has some hundred, the
+/// core file of a process some ten thousand.
+const SEGMENTS_MAX: usize = 1 << 18;
+
+/// A file with memory.
+#[derive(Debug)]
+pub struct Image {
+    file: File,
+    space: Space,
+    machine: Machine,
+    /// Parts of memory in the file, ordered by address and without overlap.
+    segments: Vec<Segment>,
+    /// Set if the file ends before its segments do.
+    is_cut_off: bool,
+}
+
+/// Meaning of the addresses of an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Space {
+    /// Physical addresses of a machine: shared memory is scattered, page by page.
+    Physical,
+    /// Addresses of one process: shared memory is contiguous.
+    Process,
+    /// Offsets in a file of shared memory, which is contiguous too.
+    File,
+}
+
+/// Processor family of an image, which determines the form of page tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Machine {
+    /// x86-64.
+    X86,
+    /// 64-bit ARM with pages of 4 KiB.
+    Arm,
+}
+
+/// A part of memory: whole pages from `address` on, at `offset` in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Segment {
+    pub(crate) address: u64,
+    pub(crate) offset: u64,
+    pub(crate) size: u64,
+}
+
+/// Reason why a file cannot be used as an image.
+#[derive(Debug)]
+pub enum ImageError {
+    /// The file cannot be opened or read.
+    Io(io::Error),
+    /// The file has another format, with its name and what to do.
+    Format(&'static str),
+    /// An ELF header contradicts itself or the file.
+    Damaged(&'static str),
+}
+
+impl fmt::Display for ImageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ImageError::Io(error) => error.fmt(f),
+            ImageError::Format(format) => f.write_str(format),
+            ImageError::Damaged(part) => write!(f, "damaged ELF file: {part}"),
+        }
+    }
+}
+
+impl std::error::Error for ImageError {}
+
+impl From<io::Error> for ImageError {
+    fn from(error: io::Error) -> ImageError {
+        ImageError::Io(error)
+    }
+}
+
+impl Image {
+    /// Opens a file and recognizes its format: ELF by its header, a file of shared memory by the
+    /// magic number of rings or catalogs; anything else is raw memory of a machine.
+    pub fn open(path: &Path) -> Result<Image, ImageError> {
+        let file = File::open(path)?;
+        if !file.metadata()?.is_file() {
+            return Err(ImageError::Format("not a regular file"));
+        }
+        Image::of_file(file)
+    }
+
+    /// Recognizes the format of an open file; see [`open`](Self::open).
+    pub fn of_file(file: File) -> Result<Image, ImageError> {
+        let size = file.metadata()?.len();
+        let mut start = [0; 64];
+        let known = size.min(start.len() as u64) as usize;
+        file.read_exact_at(&mut start[..known], 0)?;
+        match &start {
+            bytes if bytes.starts_with(b"\x7fELF") => Image::of_elf(file, size, &start),
+            bytes if bytes.starts_with(b"KDUMP   ") => Err(ImageError::Format(
+                "a dump in the kdump-compressed format, which cannot be read yet; write an ELF \
+                 dump: `makedumpfile -E`, or QEMU's `dump-guest-memory` without -z, -l and -s",
+            )),
+            bytes if bytes.starts_with(b"makedumpfile") => Err(ImageError::Format(
+                "a dump in the flattened format; `makedumpfile -R` restores it",
+            )),
+            bytes => {
+                let is_shared = bytes.starts_with(b"blkring\0") || bytes.starts_with(b"blkcatal");
+                let space = if is_shared { Space::File } else { Space::Physical };
+                let whole = size - size % PAGE as u64;
+                let segments = vec![Segment { address: 0, offset: 0, size: whole }];
+                Ok(Image { file, space, machine: Machine::own(), segments, is_cut_off: false })
+            }
+        }
+    }
+
+    fn of_elf(file: File, size: u64, header: &[u8; 64]) -> Result<Image, ImageError> {
+        const CORE: u16 = 4;
+        if header[4..6] != [2, 1] {
+            return Err(ImageError::Format("an ELF file of a 32-bit or big-endian machine"));
+        }
+        if half(header, 16) != CORE {
+            return Err(ImageError::Format("an ELF file, but no core file or memory dump"));
+        }
+        let machine = match half(header, 18) {
+            62 => Machine::X86,
+            183 => Machine::Arm,
+            _ => {
+                return Err(ImageError::Format(
+                    "an ELF file of another machine than x86-64 or arm64",
+                ));
+            }
+        };
+        let entries = Entries::of_file(&file, size, header)?;
+        let loads = entries.loads;
+        // Core files of processes have no physical addresses.
+        let has_physical = loads.iter().any(|load| load.physical != 0);
+        let has_virtual = loads.iter().any(|load| load.virtual_ != 0);
+        let space = if has_virtual && !has_physical { Space::Process } else { Space::Physical };
+        let mut is_cut_off = false;
+        let mut segments = Vec::with_capacity(loads.len());
+        for load in loads {
+            let address = if space == Space::Process { load.virtual_ } else { load.physical };
+            let present = load.size.min(size.saturating_sub(load.offset));
+            is_cut_off |= present < load.size;
+            segments.extend(Segment { address, offset: load.offset, size: present }.whole_pages());
+        }
+        segments.sort_unstable_by_key(|segment: &Segment| segment.address);
+        let mut end = 0;
+        segments.retain(|segment| {
+            let is_after = segment.address >= end;
+            if is_after {
+                end = segment.address + segment.size;
+            }
+            is_after
+        });
+        Ok(Image { file, space, machine, segments, is_cut_off })
+    }
+
+    /// Returns the meaning of the image's addresses.
+    pub fn space(&self) -> Space {
+        self.space
+    }
+
+    /// Returns the processor family.
+    pub fn machine(&self) -> Machine {
+        self.machine
+    }
+
+    /// Returns true if the file ends before its segments do.
+    pub fn is_cut_off(&self) -> bool {
+        self.is_cut_off
+    }
+
+    /// Returns the number of pages in the image.
+    pub fn page_count(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.size / PAGE as u64).sum()
+    }
+
+    pub(crate) fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    /// Returns the offset in the file of the page at `address`; `None` if the image lacks it.
+    fn offset_of(&self, address: u64) -> Option<u64> {
+        let after = self.segments.partition_point(|segment| segment.address <= address);
+        let segment = self.segments.get(after.checked_sub(1)?)?;
+        let within = address - segment.address;
+        (within < segment.size).then(|| segment.offset + within)
+    }
+
+    /// Returns true if the image has the page at `address`, which is a multiple of [`PAGE`].
+    pub(crate) fn has_page(&self, address: u64) -> bool {
+        self.offset_of(address).is_some()
+    }
+
+    /// Reads the page at `address`. Returns false if the image lacks it.
+    pub(crate) fn read_page(&self, address: u64, page: &mut Page) -> io::Result<bool> {
+        let Some(offset) = self.offset_of(address) else { return Ok(false) };
+        self.file.read_exact_at(page, offset).map(|()| true)
+    }
+
+    /// Reads a part of a segment.
+    pub(crate) fn read_part(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(bytes, offset)
+    }
+}
+
+impl Machine {
+    /// Returns the family for which this program was compiled.
+    fn own() -> Machine {
+        if cfg!(target_arch = "aarch64") { Machine::Arm } else { Machine::X86 }
+    }
+}
+
+impl Segment {
+    /// Returns the whole pages of the segment; `None` if there are none, or if addresses wrap.
+    fn whole_pages(self) -> Option<Segment> {
+        let page = PAGE as u64;
+        let address = self.address.checked_next_multiple_of(page)?;
+        let skipped = address - self.address;
+        let size = self.size.checked_sub(skipped)? / page * page;
+        address.checked_add(size)?;
+        let offset = self.offset.checked_add(skipped)?;
+        (size > 0).then_some(Segment { address, offset, size })
+    }
+}
+
+/// A loadable segment of an ELF file.
+#[derive(Debug)]
+struct Load {
+    offset: u64,
+    virtual_: u64,
+    physical: u64,
+    size: u64,
+}
+
+/// Program headers of an ELF file.
+struct Entries {
+    loads: Vec<Load>,
+}
+
+impl Entries {
+    fn of_file(file: &File, size: u64, header: &[u8; 64]) -> Result<Entries, ImageError> {
+        const ENTRY_SIZE: usize = 56;
+        const LOAD: u32 = 1;
+        /// Number of entries that stands for a larger one, which is in the first section header.
+        const MORE: u16 = u16::MAX;
+        let damaged = ImageError::Damaged;
+        if half(header, 54) as usize != ENTRY_SIZE {
+            return Err(damaged("its program headers have another size"));
+        }
+        let mut count = usize::from(half(header, 56));
+        if half(header, 56) == MORE {
+            let mut section = [0; 64];
+            file.read_exact_at(&mut section, long(header, 40))
+                .map_err(|_| damaged("its section header is missing"))?;
+            count = word(&section, 44) as usize;
+        }
+        if count > SEGMENTS_MAX {
+            return Err(damaged("it has too many segments"));
+        }
+        let start = long(header, 32);
+        let end = start.checked_add((count * ENTRY_SIZE) as u64);
+        if end.is_none_or(|end| end > size) {
+            return Err(damaged("its program headers are missing"));
+        }
+        let mut bytes = vec![0; count * ENTRY_SIZE];
+        file.read_exact_at(&mut bytes, start)?;
+        let loads = bytes.chunks_exact(ENTRY_SIZE).filter(|entry| word(entry, 0) == LOAD);
+        let loads = loads.map(|entry| Load {
+            offset: long(entry, 8),
+            virtual_: long(entry, 16),
+            physical: long(entry, 24),
+            size: long(entry, 32),
+        });
+        Ok(Entries { loads: loads.collect() })
+    }
+}
+
+/// Returns the little-endian number of 2 bytes at `at`; 0 beyond the end.
+fn half(bytes: &[u8], at: usize) -> u16 {
+    word(bytes, at) as u16
+}
+
+/// Returns the little-endian number of 4 bytes at `at`; missing bytes are 0.
+fn word(bytes: &[u8], at: usize) -> u32 {
+    long(bytes, at) as u32
+}
+
+/// Returns the little-endian number of 8 bytes at `at`; missing bytes are 0.
+pub(crate) fn long(bytes: &[u8], at: usize) -> u64 {
+    let mut word = [0; 8];
+    let rest = bytes.get(at..).unwrap_or_default();
+    let size = rest.len().min(8);
+    word[..size].copy_from_slice(&rest[..size]);
+    u64::from_le_bytes(word)
+}

@@ -1,0 +1,363 @@
+//! Extraction from machines' memory that is put together here: rings with real events, a catalog,
+//! and page tables, at random frames.
+
+use crate::image::{Image, PAGE, Page};
+use crate::{FoundTrace, Options, Problem, Report, extract};
+use blkkin_control::catalog::{self, encode, encode_word, word_of};
+use blkkin_control::{EventType, Field, FieldKind, Level, RingDescription, Width};
+use blkkin_ring::packet;
+use blkkin_ring::{Cells, Clock, DESCRIPTION, Encoder, Mode, Outcome, Room, Shape, Writer};
+use blkkin_sys::SharedMemory;
+use blkkin_sys::testing::Random;
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+
+const IDENTITY: u64 = 77;
+/// Size of an event: id, time, number.
+const EVENT_SIZE: usize = 18;
+/// Flags of an entry that maps a page of a user's, or points to a table.
+const USER: u64 = 0x67;
+
+/// Two rings of 4 MiB, with sub-buffers of four pages. Pages of the second one are in five page
+/// tables.
+fn shape(mode: Mode) -> Shape {
+    Shape {
+        mode,
+        subbuffer_size: 4 * PAGE,
+        subbuffer_count: 256,
+        uuid: *b"0123456789abcdef",
+        ..Shape::default()
+    }
+}
+
+fn description() -> RingDescription {
+    RingDescription {
+        session: "flight".to_owned(),
+        channel: "c".to_owned(),
+        contexts: Vec::new(),
+        is_kernel: false,
+        program: "a/program".to_owned(),
+        pid: 4711,
+        catalog: IDENTITY,
+        clock: "monotonic".to_owned(),
+        frequency: 1_000_000_000,
+        offset_seconds: 5,
+        offset_ticks: 6,
+        environment: Vec::new(),
+    }
+}
+
+/// Returns the memory of rings with `count` numbered events, all in the last ring.
+fn rings(shape: &Shape, count: u64) -> Vec<u8> {
+    let (file, cells) = Cells::create(c"test", shape).unwrap();
+    assert!(cells.describe(&description().to_block(DESCRIPTION.len()).unwrap()));
+    let memory = SharedMemory::map(file.as_fd()).unwrap();
+    let writer = Writer::new(Cells::new(memory), Clock::Monotonic).unwrap();
+    for number in 0..count {
+        let mut room = Room::<64>::of_size();
+        let mut encoder = Encoder::new(&mut room, 0);
+        encoder.put(number.to_le_bytes());
+        assert_eq!(writer.record_in_last_ring(&mut encoder.event(), false), Outcome::Recorded);
+    }
+    let mut bytes = vec![0; shape.memory_size()];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    bytes
+}
+
+fn catalog() -> Vec<u8> {
+    let kind = FieldKind::Unsigned { width: Width::Bits64, hex: false };
+    let event_type = EventType {
+        index: 0,
+        name: "test:number".to_owned(),
+        level: Level::Info,
+        file: String::new(),
+        line: 0,
+        fields: vec![Field { name: "n".to_owned(), kind }],
+    };
+    let described = encode(&event_type).unwrap();
+    let place = catalog::DESCRIPTIONS..catalog::DESCRIPTIONS + described.len();
+    let mut bytes = vec![0; catalog::SIZE];
+    let words = [
+        (0, catalog::MAGIC[0]),
+        (8, catalog::MAGIC[1]),
+        (catalog::COUNT, 1),
+        (catalog::IDENTITY, IDENTITY),
+        (word_of(0), encode_word(&place)),
+    ];
+    for (at, word) in words {
+        bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
+    }
+    bytes[place].copy_from_slice(&described);
+    bytes
+}
+
+/// Memory of a machine.
+struct Memory {
+    pages: Vec<Page>,
+    /// Frames in a random order, that are not used yet.
+    free: Vec<usize>,
+    random: Random,
+}
+
+impl Memory {
+    fn new(frames: usize, seed: u64) -> Memory {
+        let mut random = Random::new(seed);
+        let mut free: Vec<usize> = (1..frames).collect();
+        for at in (1..free.len()).rev() {
+            free.swap(at, random.below(at + 1));
+        }
+        // Memory that is not of BlkKin has any contents.
+        let mut pages = vec![[0; PAGE]; frames];
+        for page in pages.iter_mut().step_by(3) {
+            page.fill_with(|| random.next() as u8);
+        }
+        Memory { pages, free, random }
+    }
+
+    fn frame(&mut self) -> usize {
+        let frame = self.free.pop().expect("a larger memory");
+        self.pages[frame] = [0; PAGE];
+        frame
+    }
+
+    fn set_entry(&mut self, table: usize, index: usize, frame: usize) {
+        let entry = (frame * PAGE) as u64 | USER;
+        self.pages[table][8 * index..8 * index + 8].copy_from_slice(&entry.to_le_bytes());
+    }
+
+    /// Puts an area at random frames, and maps it as a process has it, from page number `start` of
+    /// its addresses on. Pages of zeros are not allocated. Returns the frames.
+    fn add(&mut self, area: &[u8], start: usize) -> Vec<Option<usize>> {
+        let (pages, _) = area.as_chunks::<PAGE>();
+        let frames = pages.iter().map(|page| {
+            let is_used = page.iter().any(|byte| *byte != 0);
+            is_used.then(|| {
+                let frame = self.frame();
+                self.pages[frame] = *page;
+                frame
+            })
+        });
+        let frames: Vec<Option<usize>> = frames.collect();
+        self.map(&frames, start);
+        frames
+    }
+
+    fn map(&mut self, frames: &[Option<usize>], start: usize) {
+        let third = self.frame();
+        let (mut second, mut first) = (None, None);
+        for (page, frame) in (start..).zip(frames) {
+            if page % (512 * 512) == 0 || second.is_none() {
+                let table = self.frame();
+                self.set_entry(third, page / (512 * 512) % 512, table);
+                second = Some(table);
+            }
+            if page % 512 == 0 || first.is_none() {
+                let table = self.frame();
+                self.set_entry(second.unwrap(), page / 512 % 512, table);
+                first = Some(table);
+            }
+            if let Some(frame) = frame {
+                self.set_entry(first.unwrap(), page % 512, *frame);
+            }
+        }
+    }
+
+    fn image(&self) -> Image {
+        image(&self.pages.concat())
+    }
+}
+
+fn image(bytes: &[u8]) -> Image {
+    let (file, memory) = SharedMemory::create(c"image", bytes.len()).unwrap();
+    memory.copy_in(0, bytes);
+    Image::of_file(file).unwrap()
+}
+
+/// Extracts the only trace of an image, and returns the numbers of its events.
+fn numbers_in(image: Image) -> (FoundTrace, Vec<u64>) {
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options { output: Some(directory.path().join("out")), unread_only: false };
+    let Report { mut traces, .. } = extract(&[image], &options).unwrap();
+    assert_eq!(traces.len(), 1, "{traces:?}");
+    let trace = traces.remove(0);
+    let path = directory.path().join("out/flight/a_program-4711");
+    assert_eq!(trace.directory, Some(path.clone()));
+    assert!(fs::read_to_string(path.join("metadata")).unwrap().contains("test:number"));
+    let bytes = fs::read(path.join("c_1")).unwrap_or_default();
+    let (mut numbers, mut rest) = (Vec::new(), &bytes[..]);
+    while let Some((header, after)) = rest.split_first_chunk::<{ packet::SIZE }>() {
+        let header = packet::Header::from_bytes(header).unwrap();
+        let (events, after) = after.split_at(header.content_size as usize - packet::SIZE);
+        let number = |event: &[u8]| u64::from_le_bytes(event[10..18].try_into().unwrap());
+        numbers.extend(events.chunks_exact(EVENT_SIZE).map(number));
+        rest = after;
+    }
+    (trace, numbers)
+}
+
+/// Events per sub-buffer: no event reaches the last byte, and room is required in units of 32.
+fn events_of_subbuffers(shape: &Shape, rings: &[u8]) -> Vec<(usize, Vec<u64>)> {
+    let data = &rings[shape.data_of(1)];
+    let subbuffers = data.chunks_exact(shape.subbuffer_size).enumerate();
+    let current = u64::from_le_bytes(rings[shape.control_of(1)..][..8].try_into().unwrap());
+    let current = (current % shape.ring_size() as u64) as usize;
+    let events = |(index, bytes): (usize, &[u8])| {
+        let start = index * shape.subbuffer_size;
+        let header = packet::Header::from_bytes(bytes.first_chunk()?)?;
+        let size = match (start..start + shape.subbuffer_size).contains(&current) {
+            true => current - start,
+            false => header.content_size as usize,
+        };
+        let events = bytes[packet::SIZE..size].chunks_exact(EVENT_SIZE);
+        let number = |event: &[u8]| u64::from_le_bytes(event[10..18].try_into().unwrap());
+        Some((index, events.map(number).collect()))
+    };
+    subbuffers.filter_map(events).collect()
+}
+
+#[test]
+fn scattered_pages_are_put_together() {
+    for (mode, count, start) in [
+        (Mode::Overwrite, 100_000, 0),
+        // The area is in tables of two second-level tables.
+        (Mode::Overwrite, 100_000, 512 * 512 - 700),
+        (Mode::Discard, 150_000, 511),
+        // The ring has wrapped.
+        (Mode::Overwrite, 400_000, 512 * 511 + 3),
+    ] {
+        let shape = shape(mode);
+        let mut memory = Memory::new(6000, count + start as u64);
+        let rings = rings(&shape, count);
+        memory.add(&rings, start);
+        memory.add(&catalog(), 5);
+        let (trace, numbers) = numbers_in(memory.image());
+        let first = count - numbers.len() as u64;
+        assert!(numbers == (first..count).collect::<Vec<_>>(), "{trace:?}");
+        let held: usize = events_of_subbuffers(&shape, &rings).iter().map(|one| one.1.len()).sum();
+        assert_eq!((numbers.len(), count > 300_000), (held, first > 0));
+        let counts = &trace.channels[0].counts;
+        assert_eq!((counts.subbuffers.torn, counts.subbuffers.missing), (0, 0), "{trace:?}");
+    }
+}
+
+/// Pages of two mappings complete each other: each misses the tables that the other has.
+#[test]
+fn mappings_complete_each_other() {
+    let shape = shape(Mode::Overwrite);
+    let mut memory = Memory::new(6000, 1);
+    let frames = memory.add(&rings(&shape, 100_000), 100);
+    memory.add(&catalog(), 5);
+    for half in [0, 1] {
+        let mut frames = frames.clone();
+        let parts = frames.iter_mut().enumerate().skip(1);
+        parts.filter(|(page, _)| page % 2 == half).for_each(|(_, frame)| *frame = None);
+        memory.map(&frames, 300 + 1000 * half);
+    }
+    // The complete mapping is lost.
+    let entry = ((frames[1].unwrap() * PAGE) as u64 | USER).to_le_bytes();
+    let tables: Vec<usize> = (0..memory.pages.len())
+        .filter(|frame| memory.pages[*frame][8 * 101..8 * 102] == entry)
+        .collect();
+    assert_eq!(tables.len(), 1);
+    memory.pages[tables[0]] = [0; PAGE];
+    let (_, numbers) = numbers_in(memory.image());
+    assert!(numbers == (0..100_000).collect::<Vec<_>>(), "{}", numbers.len());
+}
+
+/// After random pages are zeroed, every event that is not in one of them is found, and no other.
+#[test]
+fn events_outside_of_lost_pages_are_found() {
+    for seed in 0..8 {
+        let shape = shape(Mode::Overwrite);
+        let mut memory = Memory::new(6000, seed);
+        let rings = rings(&shape, 150_000);
+        let frames = memory.add(&rings, 77);
+        memory.add(&catalog(), 5);
+        let data = shape.data_of(1).start / PAGE;
+        // Also the page with the ring's position.
+        let mut lost: BTreeSet<usize> = [1].into();
+        for _ in 0..60 {
+            lost.insert(data + memory.random.below(600));
+        }
+        for frame in lost.iter().filter_map(|page| frames[*page]) {
+            memory.pages[frame] = [0; PAGE];
+        }
+        let mut expected = Vec::new();
+        for (index, events) in events_of_subbuffers(&shape, &rings) {
+            let start = data * PAGE + index * shape.subbuffer_size + packet::SIZE;
+            for (at, number) in events.into_iter().enumerate() {
+                let place = start + at * EVENT_SIZE;
+                let pages = [place / PAGE, (place + EVENT_SIZE - 1) / PAGE];
+                if pages.iter().all(|page| !lost.contains(page)) {
+                    expected.push(number);
+                }
+            }
+        }
+        let (trace, numbers) = numbers_in(memory.image());
+        let missing: Vec<&u64> =
+            expected.iter().filter(|number| numbers.binary_search(number).is_err()).collect();
+        assert!(
+            missing.is_empty(),
+            "{seed}: {} {:?}",
+            missing.len(),
+            &missing[..missing.len().min(9)]
+        );
+        assert_eq!(numbers.len(), expected.len(), "{seed}");
+        assert!(trace.channels[0].counts.subbuffers.torn > 20, "{trace:?}");
+    }
+}
+
+#[test]
+fn what_is_missing_is_told() {
+    let shape = shape(Mode::Overwrite);
+    let mut memory = Memory::new(6000, 9);
+    let frames = memory.add(&rings(&shape, 5000), 0);
+    let problem = |memory: &Memory| {
+        let report = extract(&[memory.image()], &Options::default()).unwrap();
+        report.traces.first().and_then(|trace| trace.problem)
+    };
+    assert_eq!(problem(&memory), Some(Problem::NoCatalog));
+    let types = memory.add(&catalog(), 0);
+    assert_eq!(problem(&memory), None);
+    memory.pages[types[catalog::DESCRIPTIONS / PAGE].unwrap()] = [0; PAGE];
+    let report = extract(&[memory.image()], &Options::default()).unwrap();
+    assert_eq!(report.traces[0].types_lost, 1);
+    memory.pages[frames[0].unwrap()][DESCRIPTION.start + 30] ^= 1;
+    assert_eq!(problem(&memory), Some(Problem::NoDescription));
+    // Without page tables, the first page is a remnant.
+    let mut memory = Memory::new(100, 9);
+    let frame = memory.frame();
+    memory.pages[frame].copy_from_slice(&rings(&shape, 1)[..PAGE]);
+    let report = extract(&[memory.image()], &Options::default()).unwrap();
+    assert_eq!((report.traces.len(), report.freed), (0, 1));
+}
+
+/// Changed images yield errors or fewer events, and no panic.
+#[test]
+fn changed_images_do_no_harm() {
+    let shape = Shape { uuid: [7; 16], subbuffer_count: 8, ..Shape::default() };
+    let mut memory = Memory::new(400, 3);
+    let frames = memory.add(&rings(&shape, 1000), 400);
+    memory.add(&catalog(), 5);
+    let whole = memory.pages.clone();
+    for _ in 0..300 {
+        memory.pages.clone_from(&whole);
+        for _ in 0..memory.random.below(20) {
+            // Half of the changes are in header and controls.
+            let frame = match memory.random.below(2) {
+                0 => frames[memory.random.below(2)].unwrap(),
+                _ => memory.random.below(400),
+            };
+            let word = memory.random.below(64) * 8;
+            let value = match memory.random.below(3) {
+                0 => memory.random.next(),
+                1 => memory.random.below(1 << 20),
+                _ => (memory.random.below(400) * PAGE) as u64 | USER,
+            };
+            memory.pages[frame][word..word + 8].copy_from_slice(&value.to_le_bytes());
+        }
+        let _ = extract(&[memory.image()], &Options::default());
+    }
+}
