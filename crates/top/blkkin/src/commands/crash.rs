@@ -34,8 +34,8 @@ enum Command {
 /// in the core file of a program, or in an image of the machine's memory: an ELF dump (`makedumpfile
 /// -E`, or `dump-guest-memory` of QEMU), or raw memory, such as the file of QEMU's
 /// `memory-backend-file`. An image suffices: no symbols of its kernel and no other files of the
-/// machine are needed. A file or directory with copies of the shared memory itself can be read too,
-/// such as /proc/PID/map_files of a program that still runs.
+/// machine are needed. A directory with copies of the files `blkkin-rings` and `blkkin-catalog` in
+/// /proc/PID/map_files can be read too.
 ///
 /// Each program and session becomes a trace in the directory of `--output`, as the agent would have
 /// written it. It has all events that the memory still holds, also those that the agent had written
