@@ -1,10 +1,11 @@
-//! Files with memory: core files of processes, dumps of a machine's memory, raw memory, and files
-//! of shared memory. An [`Image`] maps addresses to the file; it holds no memory itself.
+//! Files with memory: core files of processes, dumps of a machine's memory (ELF or
+//! `kdump-compressed`), raw memory, and files of shared memory. An [`Image`] maps addresses to the file; it holds no memory itself.
 
+use crate::kdump::{self, CompressedPages, Dump};
+use crate::source::Source;
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// Size of a page in bytes, on all supported machines.
@@ -19,13 +20,20 @@ const SEGMENTS_MAX: usize = 1 << 18;
 /// A file with memory.
 #[derive(Debug)]
 pub struct Image {
-    file: File,
+    content: Content,
     space: Space,
     machine: Machine,
     /// Parts of memory in the file, ordered by address and without overlap.
     segments: Vec<Segment>,
     /// Set if the file ends before its segments do.
     is_cut_off: bool,
+}
+
+/// Form of the pages in a file.
+#[derive(Debug)]
+enum Content {
+    Plain(Source),
+    Compressed(CompressedPages),
 }
 
 /// Meaning of the addresses of an image.
@@ -63,7 +71,7 @@ pub enum ImageError {
     Io(io::Error),
     /// The file has another format, with its name and what to do.
     Format(&'static str),
-    /// An ELF header contradicts itself or the file.
+    /// A part of the file contradicts itself or the rest.
     Damaged(&'static str),
 }
 
@@ -72,7 +80,7 @@ impl fmt::Display for ImageError {
         match self {
             ImageError::Io(error) => error.fmt(f),
             ImageError::Format(format) => f.write_str(format),
-            ImageError::Damaged(part) => write!(f, "damaged ELF file: {part}"),
+            ImageError::Damaged(part) => write!(f, "the file is damaged: {part}"),
         }
     }
 }
@@ -98,30 +106,30 @@ impl Image {
 
     /// Recognizes the format of an open file; see [`open`](Self::open).
     pub fn of_file(file: File) -> Result<Image, ImageError> {
-        let size = file.metadata()?.len();
+        let source = Source::new(file)?;
+        let size = source.size();
         let mut start = [0; 64];
         let known = size.min(start.len() as u64) as usize;
-        file.read_exact_at(&mut start[..known], 0)?;
+        source.read_exact_at(&mut start[..known], 0)?;
         match &start {
-            bytes if bytes.starts_with(b"\x7fELF") => Image::of_elf(file, size, &start),
-            bytes if bytes.starts_with(b"KDUMP   ") => Err(ImageError::Format(
-                "a dump in the kdump-compressed format, which cannot be read yet; write an ELF \
-                 dump: `makedumpfile -E`, or QEMU's `dump-guest-memory` without -z, -l and -s",
-            )),
-            bytes if bytes.starts_with(b"makedumpfile") => Err(ImageError::Format(
-                "a dump in the flattened format; `makedumpfile -R` restores it",
-            )),
+            bytes if bytes.starts_with(b"\x7fELF") => Image::of_elf(source, &start),
+            bytes if kdump::is_dump(bytes) => {
+                let Dump { pages, machine, segments, is_cut_off } = Dump::open(source)?;
+                let (content, space) = (Content::Compressed(pages), Space::Physical);
+                Ok(Image { content, space, machine, segments, is_cut_off })
+            }
             bytes => {
                 let is_shared = bytes.starts_with(b"blkring\0") || bytes.starts_with(b"blkcatal");
                 let space = if is_shared { Space::File } else { Space::Physical };
                 let whole = size - size % PAGE as u64;
                 let segments = vec![Segment { address: 0, offset: 0, size: whole }];
-                Ok(Image { file, space, machine: Machine::own(), segments, is_cut_off: false })
+                let content = Content::Plain(source);
+                Ok(Image { content, space, machine: Machine::own(), segments, is_cut_off: false })
             }
         }
     }
 
-    fn of_elf(file: File, size: u64, header: &[u8; 64]) -> Result<Image, ImageError> {
+    fn of_elf(source: Source, header: &[u8; 64]) -> Result<Image, ImageError> {
         const CORE: u16 = 4;
         if header[4..6] != [2, 1] {
             return Err(ImageError::Format("an ELF file of a 32-bit or big-endian machine"));
@@ -138,7 +146,7 @@ impl Image {
                 ));
             }
         };
-        let entries = Entries::of_file(&file, size, header)?;
+        let entries = Entries::of_file(&source, header)?;
         let loads = entries.loads;
         // Core files of processes have no physical addresses.
         let has_physical = loads.iter().any(|load| load.physical != 0);
@@ -148,7 +156,7 @@ impl Image {
         let mut segments = Vec::with_capacity(loads.len());
         for load in loads {
             let address = if space == Space::Process { load.virtual_ } else { load.physical };
-            let present = load.size.min(size.saturating_sub(load.offset));
+            let present = load.size.min(source.size().saturating_sub(load.offset));
             is_cut_off |= present < load.size;
             segments.extend(Segment { address, offset: load.offset, size: present }.whole_pages());
         }
@@ -161,7 +169,7 @@ impl Image {
             }
             is_after
         });
-        Ok(Image { file, space, machine, segments, is_cut_off })
+        Ok(Image { content: Content::Plain(source), space, machine, segments, is_cut_off })
     }
 
     /// Returns the meaning of the image's addresses.
@@ -204,12 +212,15 @@ impl Image {
     /// Reads the page at `address`. Returns false if the image lacks it.
     pub(crate) fn read_page(&self, address: u64, page: &mut Page) -> io::Result<bool> {
         let Some(offset) = self.offset_of(address) else { return Ok(false) };
-        self.file.read_exact_at(page, offset).map(|()| true)
+        self.read_part(offset, page).map(|()| true)
     }
 
     /// Reads a part of a segment.
     pub(crate) fn read_part(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
-        self.file.read_exact_at(bytes, offset)
+        match &self.content {
+            Content::Plain(source) => source.read_exact_at(bytes, offset),
+            Content::Compressed(pages) => pages.read(offset, bytes),
+        }
     }
 }
 
@@ -248,7 +259,7 @@ struct Entries {
 }
 
 impl Entries {
-    fn of_file(file: &File, size: u64, header: &[u8; 64]) -> Result<Entries, ImageError> {
+    fn of_file(file: &Source, header: &[u8; 64]) -> Result<Entries, ImageError> {
         const ENTRY_SIZE: usize = 56;
         const LOAD: u32 = 1;
         /// Number of entries that stands for a larger one, which is in the first section header.
@@ -269,7 +280,7 @@ impl Entries {
         }
         let start = long(header, 32);
         let end = start.checked_add((count * ENTRY_SIZE) as u64);
-        if end.is_none_or(|end| end > size) {
+        if end.is_none_or(|end| end > file.size()) {
             return Err(damaged("its program headers are missing"));
         }
         let mut bytes = vec![0; count * ENTRY_SIZE];
@@ -286,12 +297,12 @@ impl Entries {
 }
 
 /// Returns the little-endian number of 2 bytes at `at`; 0 beyond the end.
-fn half(bytes: &[u8], at: usize) -> u16 {
+pub(crate) fn half(bytes: &[u8], at: usize) -> u16 {
     word(bytes, at) as u16
 }
 
 /// Returns the little-endian number of 4 bytes at `at`; missing bytes are 0.
-fn word(bytes: &[u8], at: usize) -> u32 {
+pub(crate) fn word(bytes: &[u8], at: usize) -> u32 {
     long(bytes, at) as u32
 }
 

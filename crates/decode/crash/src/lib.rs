@@ -6,7 +6,8 @@
 //! event types in the program's [catalog](blkkin_control::catalog). Neither symbols of the kernel
 //! nor files of the machine are needed.
 //!
-//! 1. `image` recognizes the format of a file, and maps addresses to it.
+//! 1. `image` recognizes the format of a file, and maps addresses to it; `kdump` decompresses pages,
+//!    `source` restores flattened files.
 //! 2. `scan` reads all of the image, and finds the first pages of areas by their magic numbers.
 //! 3. `tables` finds the other pages of an area, which are scattered in physical memory, by the
 //!    page tables of the processes that have mapped the area; `area` puts them together.
@@ -24,9 +25,11 @@ mod area;
 mod catalog;
 mod events;
 mod image;
+mod kdump;
 mod output;
 mod recover;
 mod scan;
+mod source;
 mod tables;
 #[cfg(test)]
 mod tests;

@@ -11,6 +11,7 @@ use blkkin_sys::SharedMemory;
 use blkkin_sys::testing::Random;
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 
@@ -332,6 +333,82 @@ fn what_is_missing_is_told() {
     memory.pages[frame].copy_from_slice(&rings(&shape, 1)[..PAGE]);
     let report = extract(&[memory.image()], &Options::default()).unwrap();
     assert_eq!((report.traces.len(), report.freed), (0, 1));
+}
+
+/// Compresses a page, and returns the bytes with the number of the method.
+fn compress(page: &Page, method: u64) -> (u32, Vec<u8>) {
+    match method {
+        0 => (0, page.to_vec()),
+        1 => {
+            let mut writer = flate2::write::ZlibEncoder::new(Vec::new(), Default::default());
+            writer.write_all(page).unwrap();
+            (1, writer.finish().unwrap())
+        }
+        _ => (0x20, zstd::bulk::compress(page, 1).unwrap()),
+    }
+}
+
+/// Returns memory in the format `kdump-compressed`, without the frames `without`.
+fn kdump_of(pages: &[Page], without: &BTreeSet<usize>) -> Vec<u8> {
+    let mut file = vec![0; 2 * PAGE];
+    file[..12].copy_from_slice(b"KDUMP   \x06\0\0\0");
+    file[272..278].copy_from_slice(b"x86_64");
+    let blocks = pages.len().div_ceil(8 * PAGE) as u32 * 2;
+    for (at, word) in [(428, PAGE as u32), (432, 1), (436, blocks), (PAGE + 96, pages.len() as u32)]
+    {
+        file[at..at + 4].copy_from_slice(&word.to_le_bytes());
+    }
+    let mut bitmap = vec![0u8; blocks as usize / 2 * PAGE];
+    let dumped = (0..pages.len()).filter(|frame| !without.contains(frame));
+    dumped.clone().for_each(|frame| bitmap[frame / 8] |= 1 << (frame % 8));
+    file.extend(vec![0xff; bitmap.len()]);
+    file.extend(bitmap);
+    let mut content = Vec::new();
+    let start = file.len() + 24 * dumped.clone().count();
+    for frame in dumped {
+        let (flags, bytes) = compress(&pages[frame], frame as u64 % 3);
+        file.extend(((start + content.len()) as u64).to_le_bytes());
+        file.extend((bytes.len() as u32).to_le_bytes());
+        file.extend(flags.to_le_bytes());
+        file.extend([0; 8]);
+        content.extend(bytes);
+    }
+    file.extend(content);
+    file
+}
+
+#[test]
+fn compressed_dumps_are_read() {
+    let shape = shape(Mode::Overwrite);
+    let mut memory = Memory::new(6000, 5);
+    let frames = memory.add(&rings(&shape, 50_000), 100);
+    memory.add(&catalog(), 5);
+    let used: BTreeSet<usize> = (0..6000).filter(|frame| memory.free.contains(frame)).collect();
+    let whole = kdump_of(&memory.pages, &used);
+    let (trace, numbers) = numbers_in(image(&whole));
+    assert!(numbers == (0..50_000).collect::<Vec<_>>(), "{trace:?}");
+    // A page that the dump lacks is as one of zeros.
+    let page = frames[shape.data_of(1).start / PAGE + 5].unwrap();
+    let (_, fewer) = numbers_in(image(&kdump_of(&memory.pages, &[page].into())));
+    assert!((1..=229).contains(&(50_000 - fewer.len())), "{}", fewer.len());
+    let half = image(&whole[..whole.len() / 2]);
+    assert!(half.is_cut_off() && !image(&whole).is_cut_off());
+    for size in [100, 5000, 3 * PAGE] {
+        assert!(open_error(&whole[..size]).contains("damaged"), "{size}");
+    }
+    let mut lzo = whole.clone();
+    let descriptions = 4 * PAGE;
+    for description in lzo[descriptions..descriptions + 24 * 10].chunks_mut(24) {
+        description[12] = 2;
+    }
+    let error = extract(&[image(&lzo)], &Options::default()).unwrap_err().to_string();
+    assert!(error.contains("LZO"), "{error}");
+}
+
+fn open_error(bytes: &[u8]) -> String {
+    let (file, memory) = SharedMemory::create(c"image", bytes.len()).unwrap();
+    memory.copy_in(0, bytes);
+    Image::of_file(file).unwrap_err().to_string()
 }
 
 /// Changed images yield errors or fewer events, and no panic.

@@ -168,7 +168,7 @@ fn other_files_are_refused_with_a_reason() {
         text(&done.stderr)
     };
     assert!(refused(&fs::read("/proc/self/exe").unwrap()).contains("no core file"));
-    assert!(refused(&[&b"KDUMP   "[..], &[0; 4096]].concat()).contains("makedumpfile -E"));
+    assert!(refused(&[&b"KDUMP   \x06"[..], &[0; 4096]].concat()).contains("another size"));
     let mut elf = [0; 64];
     elf[..6].copy_from_slice(b"\x7fELF\x02\x01");
     elf[16..20].copy_from_slice(&[4, 0, 62, 0]);
@@ -214,15 +214,18 @@ blkkin session start flight
 echo the program has ended
 ";
 
-/// A guest whose kernel has panicked: an ELF dump of its memory, and the memory itself.
+/// A guest whose kernel has panicked: dumps of its memory, and the memory itself.
 struct CrashedGuest {
     dump: PathBuf,
+    /// In the format `kdump-compressed`.
+    compressed: PathBuf,
     memory: PathBuf,
 }
 
 /// Runs a guest until its kernel panics, and dumps its memory.
 fn crash_guest(kernel: &Path, directory: &Path) -> CrashedGuest {
     let (dump, memory) = (directory.join("vmcore"), directory.join("memory"));
+    let compressed = directory.join("vmcore.kdump");
     let (archive, console) = (directory.join("image.cpio"), directory.join("console"));
     let monitor = directory.join("monitor");
     let mut files = GuestFiles::default();
@@ -264,15 +267,16 @@ fn crash_guest(kernel: &Path, directory: &Path) -> CrashedGuest {
         std::thread::sleep(Duration::from_millis(100));
     }
     let mut monitor = UnixStream::connect(monitor).unwrap();
-    write!(monitor, "stop\ndump-guest-memory {}\nquit\n", dump.display()).unwrap();
+    let (elf, kdump) = (dump.display(), compressed.display());
+    write!(monitor, "stop\ndump-guest-memory {elf}\ndump-guest-memory -z {kdump}\nquit\n").unwrap();
     let mut answer = String::new();
     let _ = monitor.read_to_string(&mut answer);
     guest.0.wait().unwrap();
-    assert!(dump.is_file(), "{answer}");
-    CrashedGuest { dump, memory }
+    assert!(dump.is_file() && compressed.is_file(), "{answer}");
+    CrashedGuest { dump, compressed, memory }
 }
 
-/// A machine panics. An ELF dump of its memory has each event, and so has its raw memory. With
+/// A machine panics. Dumps of its memory have each event, and so has its raw memory. With
 /// 1,000 random pages zeroed, each event is there that was not in one of them.
 #[test]
 fn the_memory_of_a_panicked_machine_has_all_events() {
@@ -283,7 +287,8 @@ fn the_memory_of_a_panicked_machine_has_all_events() {
     let node = Node::new();
     let guest = crash_guest(&guest_kernel().unwrap(), node.directory.path());
     let all: Vec<u64> = (0..GUEST_EVENTS).collect();
-    for (image, name) in [(&guest.dump, "of-dump"), (&guest.memory, "of-memory")] {
+    let CrashedGuest { dump, compressed, memory } = &guest;
+    for (image, name) in [(dump, "elf"), (compressed, "kdump"), (memory, "raw")] {
         let output = node.directory.path().join(name);
         let report = extract(&node, &[image], &output);
         assert_eq!(report["traces"][0]["events"], GUEST_EVENTS, "{name}: {report}");

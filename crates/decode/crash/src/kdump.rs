@@ -1,0 +1,194 @@
+//! The format `kdump-compressed` of makedumpfile and QEMU: compressed pages of a machine's memory.
+//!
+//! ```text
+//! block 0        header: sizes in blocks; the block size is the page size
+//! block 1        sub-header: number of frames
+//! bitmap         two bitmaps of frames: those of the machine, and those in the dump
+//! descriptions   of each page in the dump: offset, size, compression
+//! pages
+//! ```
+
+use crate::image::{ImageError, Machine, PAGE, Page, Segment, half, long, word};
+use crate::source::Source;
+use flate2::{Decompress, FlushDecompress};
+use std::io;
+
+const HEADER_SIZE: usize = 464;
+const SUB_HEADER_SIZE: usize = 104;
+/// First version of the header whose sub-header has the number of frames.
+const VERSION_WITH_FRAMES: u32 = 6;
+/// Size of a page's description, in bytes.
+const DESCRIPTION_SIZE: usize = 24;
+/// Maximum size of a bitmap in bytes: of 16 TiB of memory.
+const BITMAP_SIZE_MAX: u64 = 512 << 20;
+/// Maximum number of runs of frames in a dump, from which some pages are left out.
+const RUNS_MAX: usize = 1 << 22;
+/// Maximum size of a compressed page in bytes. A page that grows is stored as it is.
+const COMPRESSED_SIZE_MAX: usize = 2 * PAGE;
+
+/// Compressed pages of a dump, in the order of their frames.
+#[derive(Debug)]
+pub(crate) struct CompressedPages {
+    source: Source,
+    /// Offset of the descriptions in the file.
+    descriptions: u64,
+}
+
+/// A dump whose header was read.
+pub(crate) struct Dump {
+    pub(crate) pages: CompressedPages,
+    pub(crate) machine: Machine,
+    /// Parts of memory. Their offsets count the bytes of all pages together.
+    pub(crate) segments: Vec<Segment>,
+    /// Set if the file ends before its last page does.
+    pub(crate) is_cut_off: bool,
+}
+
+/// Compression of a page, by its number in the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Compression {
+    None,
+    Zlib,
+    Zstd,
+}
+
+impl Dump {
+    pub(crate) fn open(source: Source) -> Result<Dump, ImageError> {
+        let damaged = |_| ImageError::Damaged("its kdump header");
+        let mut header = [0; HEADER_SIZE];
+        source.read_exact_at(&mut header, 0).map_err(damaged)?;
+        if word(&header, 428) as usize != PAGE {
+            return Err(ImageError::Format("a dump with pages of another size than 4 KiB"));
+        }
+        let machine = match &header[272..] {
+            name if name.starts_with(b"x86_64\0") => Machine::X86,
+            name if name.starts_with(b"aarch64\0") => Machine::Arm,
+            _ => return Err(ImageError::Format("a dump of another machine than x86-64 or arm64")),
+        };
+        let mut sub_header = [0; SUB_HEADER_SIZE];
+        source.read_exact_at(&mut sub_header, PAGE as u64).map_err(damaged)?;
+        if word(&sub_header, 12) != 0 {
+            return Err(ImageError::Format(
+                "a part of a dump; `makedumpfile --reassemble` puts the parts together",
+            ));
+        }
+        let version = word(&header, 8);
+        let frames = match version >= VERSION_WITH_FRAMES {
+            true => long(&sub_header, 96),
+            false => u64::from(word(&header, 440)),
+        };
+        let (sub_blocks, bitmap_blocks) = (word(&header, 432), word(&header, 436));
+        let block = PAGE as u64;
+        let bitmaps = (1 + u64::from(sub_blocks)) * block;
+        let size = u64::from(bitmap_blocks) * block / 2;
+        if size > BITMAP_SIZE_MAX || bitmaps + 2 * size > source.size() {
+            return Err(ImageError::Damaged("its bitmap of pages"));
+        }
+        let mut bitmap = vec![0; size as usize];
+        source.read_exact_at(&mut bitmap, bitmaps + size)?;
+        let segments = segments_of(&bitmap, frames).ok_or(ImageError::Damaged("its bitmap"))?;
+        let descriptions = bitmaps + 2 * size;
+        let pages: u64 = segments.iter().map(|segment| segment.size / block).sum();
+        if descriptions + pages * DESCRIPTION_SIZE as u64 > source.size() {
+            return Err(ImageError::Damaged("the descriptions of its pages are missing"));
+        }
+        let mut last = [0; DESCRIPTION_SIZE];
+        if let Some(before) = pages.checked_sub(1) {
+            source.read_exact_at(&mut last, descriptions + before * DESCRIPTION_SIZE as u64)?;
+        }
+        let is_cut_off = long(&last, 0).saturating_add(word(&last, 8).into()) > source.size();
+        let pages = CompressedPages { source, descriptions };
+        Ok(Dump { pages, machine, segments, is_cut_off })
+    }
+}
+
+/// Returns the runs of frames whose bits are set, as segments; `None` if there are too many.
+fn segments_of(bitmap: &[u8], frames: u64) -> Option<Vec<Segment>> {
+    let page = PAGE as u64;
+    let mut segments: Vec<Segment> = Vec::new();
+    let mut offset = 0;
+    for (byte, first) in bitmap.iter().zip((0u64..).step_by(8)) {
+        for bit in (0..8).filter(|bit| byte >> bit & 1 != 0) {
+            let address = (first + bit) * page;
+            if first + bit >= frames {
+                break;
+            }
+            let is_full = segments.len() == RUNS_MAX;
+            match segments.last_mut() {
+                Some(last) if last.address + last.size == address => last.size += page,
+                _ if is_full => return None,
+                _ => segments.push(Segment { address, offset, size: page }),
+            }
+            offset += page;
+        }
+    }
+    Some(segments)
+}
+
+impl CompressedPages {
+    /// Decompresses the pages from `offset` on, which counts the bytes of all pages together.
+    /// A page that is damaged becomes zeros, as a page that the dump lacks.
+    pub(crate) fn read(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+        let first = offset / PAGE as u64;
+        let (pages, _) = bytes.as_chunks_mut::<PAGE>();
+        let mut descriptions = vec![0; pages.len() * DESCRIPTION_SIZE];
+        let start = self.descriptions.saturating_add(first * DESCRIPTION_SIZE as u64);
+        self.source.read_exact_at(&mut descriptions, start)?;
+        let mut inflater = Decompress::new(true);
+        let mut compressed = Vec::new();
+        for (page, description) in pages.iter_mut().zip(descriptions.chunks(DESCRIPTION_SIZE)) {
+            let (at, size) = (long(description, 0), word(description, 8) as usize);
+            let compression = Compression::of_flags(word(description, 12))?;
+            page.fill(0);
+            compressed.resize(size.min(COMPRESSED_SIZE_MAX), 0);
+            if self.source.read_exact_at(&mut compressed, at).is_ok()
+                && compression.expand(&compressed, page, &mut inflater).is_none()
+            {
+                page.fill(0);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Compression {
+    fn of_flags(flags: u32) -> io::Result<Compression> {
+        let unknown = |name| {
+            let text = format!(
+                "its pages are compressed by {name}, which cannot be read; `makedumpfile -c` \
+                 compresses by zlib"
+            );
+            Err(io::Error::new(io::ErrorKind::Unsupported, text))
+        };
+        match flags & 0x3f {
+            0 => Ok(Compression::None),
+            1 => Ok(Compression::Zlib),
+            2 => unknown("LZO"),
+            4 => unknown("Snappy"),
+            0x20 => Ok(Compression::Zstd),
+            _ => unknown("another method"),
+        }
+    }
+
+    /// Expands a page; `None` if the bytes are damaged.
+    fn expand(self, compressed: &[u8], page: &mut Page, inflater: &mut Decompress) -> Option<()> {
+        match self {
+            Compression::None => page.copy_from_slice(compressed.first_chunk::<PAGE>()?),
+            Compression::Zlib => {
+                inflater.reset(true);
+                inflater.decompress(compressed, page, FlushDecompress::Finish).ok()?;
+                (inflater.total_out() == PAGE as u64).then_some(())?;
+            }
+            Compression::Zstd => {
+                let size = zstd::bulk::decompress_to_buffer(compressed, &mut page[..]).ok()?;
+                (size == PAGE).then_some(())?;
+            }
+        }
+        Some(())
+    }
+}
+
+/// Returns true if a file starts with the header of this format.
+pub(crate) fn is_dump(start: &[u8]) -> bool {
+    start.starts_with(b"KDUMP   ") && half(start, 8) != 0
+}
