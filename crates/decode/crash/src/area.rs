@@ -1,7 +1,7 @@
 //! Areas: the shared memory of a set of rings, or of a catalog, put together from an image.
 
 use crate::image::{Image, PAGE, Page, Space};
-use crate::scan::{Found, scan};
+use crate::scan::{ScanResult, scan};
 use crate::tables::{Claims, Pages, Tables};
 use blkkin_control::{RingDescription, catalog};
 use blkkin_ring::{DESCRIPTION, SHAPE_SIZE, Shape};
@@ -47,7 +47,7 @@ pub(crate) struct Areas {
 
 /// Bytes of a range of an area, as far as the image has them. Missing bytes are 0.
 #[derive(Debug, Default)]
-pub(crate) struct Loaded {
+pub(crate) struct LoadedRange {
     pub(crate) bytes: Vec<u8>,
     /// For each page of the range: true if the image has it, and if it is not all zeros. A page of
     /// zeros is a page that was never written, or that the dump has lost.
@@ -66,11 +66,11 @@ impl Area {
     }
 
     /// Reads a range of bytes, which starts at a page.
-    pub(crate) fn load(&self, image: &Image, range: Range<u64>) -> io::Result<Loaded> {
+    pub(crate) fn load(&self, image: &Image, range: Range<u64>) -> io::Result<LoadedRange> {
         let first = range.start / PAGE as u64;
         let size = (range.end - range.start) as usize;
         let count = size.div_ceil(PAGE);
-        let mut loaded = Loaded { bytes: vec![0; count * PAGE], has: vec![false; count] };
+        let mut loaded = LoadedRange { bytes: vec![0; count * PAGE], has: vec![false; count] };
         let (pages, _) = loaded.bytes.as_chunks_mut::<PAGE>();
         for (index, address) in self.pages.range(first..first + count as u64) {
             let at = (index - first) as usize;
@@ -150,7 +150,7 @@ struct FirstPages {
 const AREAS_MAX: usize = 1 << 16;
 
 impl FirstPages {
-    fn read(image: &Image, found: &Found) -> io::Result<FirstPages> {
+    fn read(image: &Image, found: &ScanResult) -> io::Result<FirstPages> {
         let mut first = FirstPages { rings: Vec::new(), catalogs: Vec::new() };
         let mut page: Page = [0; PAGE];
         for address in found.rings.iter().take(AREAS_MAX) {

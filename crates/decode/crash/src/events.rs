@@ -50,9 +50,9 @@ impl<'d> EventWalker<'d> {
         EventWalker { decoder, machine: decoder.machine(), stream, event_size_max }
     }
 
-    /// Returns the events in `piece`, a range of `bytes` without gaps. The first event starts at the
-    /// piece's start if `has_start` is set, else at an unknown place. The times of all events are
-    /// within `times`. Returns runs of events, in their order.
+    /// Returns the events in `piece`, a range of `bytes` without gaps, as runs in their order. The
+    /// first event starts at the piece's start if `has_start` is set, else at an unknown place. The
+    /// times of all events are within `times`.
     pub(crate) fn runs(
         &mut self,
         bytes: &[u8],

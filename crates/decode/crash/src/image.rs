@@ -1,17 +1,16 @@
 //! Files with memory: core files of processes, dumps of a machine's memory (ELF or
-//! `kdump-compressed`), raw memory, and files of shared memory. An [`Image`] maps addresses to the file; it holds no memory itself.
+//! `kdump-compressed`), raw memory, and files of shared memory. An [`Image`] maps addresses to the
+//! file; it holds no memory itself.
 
+pub use crate::error::ImageError;
 use crate::kdump::{self, CompressedPages, Dump};
+pub use crate::memory::Machine;
+pub(crate) use crate::memory::{PAGE, Page, Segment, long};
+use crate::memory::{half, word};
 use crate::source::Source;
-use std::fmt;
 use std::fs::File;
 use std::io;
 use std::path::Path;
-
-/// Size of a page in bytes, on all supported machines.
-pub(crate) const PAGE: usize = 4096;
-/// Bytes of a page.
-pub(crate) type Page = [u8; PAGE];
 
 /// Maximum number of segments of an ELF file. The dump of a large machine has some hundred, the
 /// core file of a process some ten thousand.
@@ -45,52 +44,6 @@ pub enum Space {
     Process,
     /// Offsets in a file of shared memory, which is contiguous too.
     File,
-}
-
-/// Processor family of an image, which determines the form of page tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Machine {
-    /// x86-64.
-    X86,
-    /// 64-bit ARM with pages of 4 KiB.
-    Arm,
-}
-
-/// A part of memory: whole pages from `address` on, at `offset` in the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Segment {
-    pub(crate) address: u64,
-    pub(crate) offset: u64,
-    pub(crate) size: u64,
-}
-
-/// Reason why a file cannot be used as an image.
-#[derive(Debug)]
-pub enum ImageError {
-    /// The file cannot be opened or read.
-    Io(io::Error),
-    /// The file has another format, with its name and what to do.
-    Format(&'static str),
-    /// A part of the file contradicts itself or the rest.
-    Damaged(&'static str),
-}
-
-impl fmt::Display for ImageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ImageError::Io(error) => error.fmt(f),
-            ImageError::Format(format) => f.write_str(format),
-            ImageError::Damaged(part) => write!(f, "the file is damaged: {part}"),
-        }
-    }
-}
-
-impl std::error::Error for ImageError {}
-
-impl From<io::Error> for ImageError {
-    fn from(error: io::Error) -> ImageError {
-        ImageError::Io(error)
-    }
 }
 
 impl Image {
@@ -224,26 +177,6 @@ impl Image {
     }
 }
 
-impl Machine {
-    /// Returns the family for which this program was compiled.
-    fn own() -> Machine {
-        if cfg!(target_arch = "aarch64") { Machine::Arm } else { Machine::X86 }
-    }
-}
-
-impl Segment {
-    /// Returns the whole pages of the segment; `None` if there are none, or if addresses wrap.
-    fn whole_pages(self) -> Option<Segment> {
-        let page = PAGE as u64;
-        let address = self.address.checked_next_multiple_of(page)?;
-        let skipped = address - self.address;
-        let size = self.size.checked_sub(skipped)? / page * page;
-        address.checked_add(size)?;
-        let offset = self.offset.checked_add(skipped)?;
-        (size > 0).then_some(Segment { address, offset, size })
-    }
-}
-
 /// A loadable segment of an ELF file.
 #[derive(Debug)]
 struct Load {
@@ -294,23 +227,4 @@ impl Entries {
         });
         Ok(Entries { loads: loads.collect() })
     }
-}
-
-/// Returns the little-endian number of 2 bytes at `at`; 0 beyond the end.
-pub(crate) fn half(bytes: &[u8], at: usize) -> u16 {
-    word(bytes, at) as u16
-}
-
-/// Returns the little-endian number of 4 bytes at `at`; missing bytes are 0.
-pub(crate) fn word(bytes: &[u8], at: usize) -> u32 {
-    long(bytes, at) as u32
-}
-
-/// Returns the little-endian number of 8 bytes at `at`; missing bytes are 0.
-pub(crate) fn long(bytes: &[u8], at: usize) -> u64 {
-    let mut word = [0; 8];
-    let rest = bytes.get(at..).unwrap_or_default();
-    let size = rest.len().min(8);
-    word[..size].copy_from_slice(&rest[..size]);
-    u64::from_le_bytes(word)
 }

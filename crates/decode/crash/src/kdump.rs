@@ -8,7 +8,8 @@
 //! pages
 //! ```
 
-use crate::image::{ImageError, Machine, PAGE, Page, Segment, half, long, word};
+use crate::error::ImageError;
+use crate::memory::{Machine, PAGE, Page, Segment, half, long, word};
 use crate::source::Source;
 use flate2::{Decompress, FlushDecompress};
 use std::io;

@@ -6,8 +6,8 @@
 //! event types in the program's [catalog](blkkin_control::catalog). Neither symbols of the kernel
 //! nor files of the machine are needed.
 //!
-//! 1. `image` recognizes the format of a file, and maps addresses to it; `kdump` decompresses pages,
-//!    `source` restores flattened files.
+//! 1. `image` recognizes the format of a file, and maps addresses to it; `kdump` decompresses
+//!    pages, `source` restores flattened files.
 //! 2. `scan` reads all of the image, and finds the first pages of areas by their magic numbers.
 //! 3. `tables` finds the other pages of an area, which are scattered in physical memory, by the
 //!    page tables of the processes that have mapped the area; `area` puts them together.
@@ -23,9 +23,11 @@
 
 mod area;
 mod catalog;
+mod error;
 mod events;
 mod image;
 mod kdump;
+mod memory;
 mod output;
 mod recover;
 mod scan;
@@ -58,7 +60,7 @@ pub struct Options {
     pub unread_only: bool,
 }
 
-/// What was found.
+/// Result of an extraction.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// One for each program and session, in the order of their names.

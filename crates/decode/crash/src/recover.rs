@@ -6,7 +6,7 @@
 //! order of their positions, also those that the agent has read already: what it has written may
 //! not have reached the disk.
 
-use crate::area::{Loaded, RingArea};
+use crate::area::{LoadedRange, RingArea};
 use crate::events::{EventWalker, Run};
 use crate::image::{Image, PAGE, long};
 use blkkin_ring::packet::{self, Header};
@@ -26,7 +26,7 @@ pub struct SubbufferCounts {
     pub missing: u64,
 }
 
-/// What was found of one ring.
+/// Counts of the events and sub-buffers of one ring that were found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RingCounts {
     /// Sub-buffers of the ring.
@@ -442,7 +442,7 @@ fn earliest_before(next: Option<Header>) -> u64 {
 }
 
 /// Returns the ranges of a sub-buffer's content without gaps, from `start` on.
-fn pieces(loaded: &Loaded, start: usize) -> Vec<Range<usize>> {
+fn pieces(loaded: &LoadedRange, start: usize) -> Vec<Range<usize>> {
     let mut pieces: Vec<Range<usize>> = Vec::new();
     for (page, has) in loaded.has.iter().enumerate() {
         let from = (page * PAGE).max(start);

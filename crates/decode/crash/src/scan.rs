@@ -17,7 +17,7 @@ const CATALOG_MAGIC: u64 = blkkin_control::catalog::MAGIC[0];
 
 /// Addresses of pages that the scan has found, in ascending order.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct ScanResult {
     /// Pages that start with the magic number of rings.
     pub(crate) rings: Vec<u64>,
     /// Pages that start with the magic number of a catalog.
@@ -26,8 +26,8 @@ pub(crate) struct Found {
     pub(crate) tables: Vec<u64>,
 }
 
-impl Found {
-    fn add(&mut self, mut more: Found) {
+impl ScanResult {
+    fn add(&mut self, mut more: ScanResult) {
         self.rings.append(&mut more.rings);
         self.catalogs.append(&mut more.catalogs);
         self.tables.append(&mut more.tables);
@@ -54,12 +54,12 @@ struct Part {
 
 /// Reads all of an image on some threads. Memory use is bounded by 8 bytes for each page of the
 /// image.
-pub(crate) fn scan(image: &Image) -> io::Result<Found> {
+pub(crate) fn scan(image: &Image) -> io::Result<ScanResult> {
     let parts: Vec<Part> = image.segments().iter().flat_map(parts_of).collect();
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX);
     let next = AtomicUsize::new(0);
     let scan_parts = || {
-        let mut found = Found::default();
+        let mut found = ScanResult::default();
         let mut bytes = vec![0; PART_SIZE as usize];
         let tables_of = (image.space() == Space::Physical).then_some(image.machine());
         while let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -72,7 +72,7 @@ pub(crate) fn scan(image: &Image) -> io::Result<Found> {
         }
         Ok(found)
     };
-    let all: io::Result<Vec<Found>> = std::thread::scope(|scope| {
+    let all: io::Result<Vec<ScanResult>> = std::thread::scope(|scope| {
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(scan_parts)).collect();
         let own = scan_parts();
         let ended = others.into_iter().map(|thread| {
@@ -82,7 +82,7 @@ pub(crate) fn scan(image: &Image) -> io::Result<Found> {
         });
         [own].into_iter().chain(ended).collect()
     });
-    let mut found = Found::default();
+    let mut found = ScanResult::default();
     all?.into_iter().for_each(|part| found.add(part));
     for list in [&mut found.rings, &mut found.catalogs, &mut found.tables] {
         list.sort_unstable();

@@ -1,11 +1,11 @@
 //! Bytes of a file: as they are, or in the flattened format, in which makedumpfile and QEMU write
 //! to pipes.
 //!
-//! A flattened file is a header of 4 KiB, and then records: an offset and a size, both of 8 bytes in
-//! big-endian order, and as many bytes, which belong at that offset of the restored file. A later
-//! record replaces the bytes of an earlier one. An offset of -1 ends the records.
+//! A flattened file is a header of 4 KiB, and then records: an offset and a size, both of 8 bytes
+//! in big-endian order, and as many bytes, which belong at that offset of the restored file. A
+//! later record replaces the bytes of an earlier one. An offset of -1 ends the records.
 
-use crate::image::ImageError;
+use crate::error::ImageError;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;

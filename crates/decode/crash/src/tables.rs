@@ -1,4 +1,4 @@
-//! Places of the pages of shared memory in physical memory, by the page tables of the processes
+//! EntryPositions of the pages of shared memory in physical memory, by the page tables of the processes
 //! that have mapped it.
 //!
 //! The scan finds the first page of an area by its magic number. Each process that has mapped the
@@ -26,15 +26,15 @@ const ENTRIES: u64 = 512;
 /// Size of an entry, in bytes.
 const ENTRY_SIZE: usize = 8;
 
-/// Place of an entry: address of its table, and index.
+/// EntryPosition of an entry: address of its table, and index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct EntryPosition {
     table: u64,
     index: u64,
 }
 
-/// Places of the entries that point to a page, by the page's address.
-type Places = HashMap<u64, Vec<Place>>;
+/// EntryPositions of the entries that point to a page, by the page's address.
+type EntryPositions = HashMap<u64, Vec<EntryPosition>>;
 
 /// Maximum number of entries for one page that are followed. An area has as many mappings as
 /// processes share it: two.
@@ -43,9 +43,9 @@ const MAPPINGS_MAX: usize = 8;
 /// Entries that lead to the first pages of areas, on each level.
 #[derive(Debug)]
 pub(crate) struct Tables {
-    first: Places,
-    second: Places,
-    third: Places,
+    first: EntryPositions,
+    second: EntryPositions,
+    third: EntryPositions,
 }
 
 /// Pages of an area: address in the image, by the index in the area.
@@ -94,7 +94,7 @@ impl Claims {
 impl Tables {
     /// Searches the page tables among `candidates` for the entries of the first pages `first`.
     pub(crate) fn find(image: &Image, candidates: &[u64], first: &[u64]) -> io::Result<Tables> {
-        let tables_of = |places: &Places| -> Vec<u64> {
+        let tables_of = |places: &EntryPositions| -> Vec<u64> {
             places.values().flatten().map(|place| place.table).collect()
         };
         let first = places_of(image, candidates, first)?;
@@ -217,8 +217,8 @@ impl Walk<'_> {
 }
 
 /// Returns the places of entries for the pages `targets` in the tables `candidates`.
-fn places_of(image: &Image, candidates: &[u64], targets: &[u64]) -> io::Result<Places> {
-    let mut places: Places = targets.iter().map(|target| (*target, Vec::new())).collect();
+fn places_of(image: &Image, candidates: &[u64], targets: &[u64]) -> io::Result<EntryPositions> {
+    let mut places: EntryPositions = targets.iter().map(|target| (*target, Vec::new())).collect();
     if places.is_empty() {
         return Ok(places);
     }
@@ -238,7 +238,7 @@ fn places_of(image: &Image, candidates: &[u64], targets: &[u64]) -> io::Result<P
             if let Some(found) = places.get_mut(&frame)
                 && found.len() < MAPPINGS_MAX
             {
-                found.push(Place { table: *table, index });
+                found.push(EntryPosition { table: *table, index });
             }
         }
     }

@@ -156,7 +156,7 @@ fn copies_of_shared_memory_have_all_events() {
     assert_eq!(together, (0..count).collect::<Vec<u64>>(), "each event once");
 }
 
-/// What is no image is refused with the reason.
+/// Other files than images are refused with the reason.
 #[test]
 fn other_files_are_refused_with_a_reason() {
     let node = Node::new();

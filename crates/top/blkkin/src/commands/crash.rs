@@ -33,9 +33,9 @@ enum Command {
 /// BlkKin's events are in memory that programs share with the agent. After a crash, this memory is
 /// in the core file of a program, or in an image of the machine's memory: a dump in ELF or in the
 /// format kdump-compressed (of `makedumpfile`, or `dump-guest-memory` of QEMU), or raw memory, such
-/// as the file of QEMU's `memory-backend-file`. An image suffices: no symbols of its kernel and no other files of the
-/// machine are needed. A directory with copies of the files `blkkin-rings` and `blkkin-catalog` in
-/// /proc/PID/map_files can be read too.
+/// as the file of QEMU's `memory-backend-file`. An image suffices: no symbols of its kernel and no
+/// other files of the machine are needed. A directory with copies of the files `blkkin-rings` and
+/// `blkkin-catalog` in /proc/PID/map_files can be read too.
 ///
 /// Each program and session becomes a trace in the directory of `--output`, as the agent would have
 /// written it. It has all events that the memory still holds, also those that the agent had written
