@@ -30,7 +30,8 @@ impl Machine {
 }
 
 impl Segment {
-    /// Returns the whole pages of the segment; `None` if it has no whole page, or if addresses wrap.
+    /// Returns the whole pages of the segment; `None` if it has no whole page, or if addresses
+    /// wrap.
     pub(crate) fn whole_pages(self) -> Option<Segment> {
         let page = PAGE as u64;
         let address = self.address.checked_next_multiple_of(page)?;

@@ -1,4 +1,4 @@
-//! EntryPositions of the pages of shared memory in physical memory, by the page tables of the processes
+//! Places of the pages of shared memory in physical memory, by the page tables of the processes
 //! that have mapped it.
 //!
 //! The scan finds the first page of an area by its magic number. Each process that has mapped the
@@ -26,14 +26,14 @@ const ENTRIES: u64 = 512;
 /// Size of an entry, in bytes.
 const ENTRY_SIZE: usize = 8;
 
-/// EntryPosition of an entry: address of its table, and index.
+/// Position of an entry: address of its table, and index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct EntryPosition {
     table: u64,
     index: u64,
 }
 
-/// EntryPositions of the entries that point to a page, by the page's address.
+/// Positions of the entries that point to a page, by the page's address.
 type EntryPositions = HashMap<u64, Vec<EntryPosition>>;
 
 /// Maximum number of entries for one page that are followed. An area has as many mappings as
