@@ -3,11 +3,13 @@
 
 mod support;
 
+use blkkin_trace::{Endpoint, Trace, sample};
 use std::fs;
+use std::io::BufRead;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
-use support::node::{self, Node, check_all, eventually, read};
+use support::node::{self, Node, Program, check_all, eventually, read};
 use support::process::Running;
 use support::relay::{Kind, Relay};
 use support::{is_installed, skip};
@@ -16,6 +18,30 @@ use support::{is_installed, skip};
 #[ignore = "a program of other tests"]
 fn program() {
     node::numbers();
+}
+
+/// Records requests of two spans until standard input ends, and prints their number.
+#[test]
+#[ignore = "a program of other tests"]
+fn requests() {
+    static DISK: Endpoint<'static> = Endpoint::new("disk", "10.0.0.1", 6800);
+    blkkin_trace::start();
+    let (sender, ended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let _ = std::io::stdin().lock().lines().count();
+        let _ = sender.send(());
+    });
+    node::say("\nready");
+    let mut requests = 0_u64;
+    while ended.recv_timeout(Duration::from_millis(5)).is_err() {
+        let request = Trace::root_wide("write", &DISK, sample::global());
+        let inner = request.child("journal");
+        let span = request.span();
+        drop(inner.span());
+        drop(span);
+        requests += 1;
+    }
+    node::say(requests);
 }
 
 /// Returns the directory where the agent makes directories of sessions.
@@ -30,7 +56,7 @@ fn start_agent(node: &Node) -> node::Running {
 
 fn begin_session(node: &Node, options: &[&str]) {
     node.run(&[&["session", "create", "s"], options].concat());
-    node.run(&["event", "enable", "test:*"]);
+    node.run(&["event", "enable", "test:*", "zipkin:*", "blkkin:*"]);
     node.run(&["session", "start", "s"]);
 }
 
@@ -89,6 +115,35 @@ fn sessions_are_viewed_while_they_record() {
         await_delivery(&node);
         assert_eq!(check_all(&relay.directory, tried), 0);
     }
+}
+
+/// Requests are printed while the session records, all of them once.
+#[test]
+fn requests_of_a_session_are_followed() {
+    let node = Node::new();
+    let relay = Relay::start_in(node.directory.path(), Kind::Ours);
+    let _agent = start_agent(&node);
+    begin_session(&node, &["--net", &relay.target()]);
+    let program = Program::start(node.test_program(&[], "requests"));
+    let session = eventually("the relay has the session", || relay.session());
+    let url = session["url"].as_str().expect("a URL");
+    let words = ["spans", "--follow", "--from", "beginning", "--idle", "300ms", "--json"];
+    let mut spans = Running::start(node.command(&words).arg(url));
+    let is_request = |line: &String| {
+        let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        assert!(line["type"] != "request" || line["spans"] == 2, "{line}");
+        line["type"] == "request"
+    };
+    let mut requests = 0;
+    while requests < 50 {
+        requests += u64::from(is_request(&spans.line()));
+    }
+    let recorded = program.end();
+    node.run(&["session", "destroy", "s"]);
+    let ended = spans.end();
+    assert_eq!(ended.status.code(), Some(0), "{:?}", ended.errors);
+    requests += ended.lines.iter().filter(|line| is_request(line)).count() as u64;
+    assert_eq!(requests, recorded);
 }
 
 #[test]
