@@ -25,6 +25,8 @@ pub struct Delivery {
     /// Numbers of what was sent over earlier connections.
     totals: Totals,
     has_connected: bool,
+    /// Cleared while the positions cannot be saved.
+    can_save: bool,
     /// When the last session was created at a relay, in seconds since 1970.
     created_s: u64,
     /// When to ask the relay next what has arrived; `None` if it has all that was sent.
@@ -93,6 +95,7 @@ impl Delivery {
             forwarder: None,
             totals: Totals::default(),
             has_connected: false,
+            can_save: true,
             created_s: 0,
             acknowledge_at: None,
             failures: 0,
@@ -159,11 +162,10 @@ impl Delivery {
         let sent = forwarder.send(changes, positions, watcher, warn)?;
         if changes.is_ending && sent.packets == 0 {
             let Some(forwarder) = self.forwarder.take() else { return Ok(false) };
-            let totals = forwarder.end(positions)?;
+            let (totals, is_whole) = forwarder.end(positions, warn)?;
             self.totals = self.totals.and(totals);
-            match self.is_spool {
-                true => spool::remove_empty(root),
-                false => positions.save()?,
+            if self.is_spool && is_whole {
+                spool::remove_empty(root);
             }
             return Ok(false);
         }
@@ -174,13 +176,19 @@ impl Delivery {
         if self.acknowledge_at.is_some_and(|due| due <= now) {
             self.acknowledge_at = None;
             let is_complete = forwarder.acknowledge(positions)?;
-            positions.save()?;
+            // Without the file, an interrupted delivery sends some packets again. The space of the
+            // delivered packets may be what the file needs.
+            let saved = positions.save();
+            if let Some(error) = saved.as_ref().err().filter(|_| self.can_save) {
+                report(Report::Damaged(&format!("{}: {error}", root.display())));
+            }
+            self.can_save = saved.is_ok();
             forwarder.remove_acknowledged();
             report(Report::Progress(self.totals.and(forwarder.totals()), is_complete));
             self.failures = 0;
         }
         if changes.in_tree || self.acknowledge_at.is_none() {
-            forwarder.close_ended(positions)?;
+            forwarder.close_ended(positions, &mut |line| report(Report::Damaged(line)))?;
         }
         if self.acknowledge_at.is_none() && forwarder.has_unacknowledged() {
             self.acknowledge_at = Some(now + ACKNOWLEDGE_PAUSE);

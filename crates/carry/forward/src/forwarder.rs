@@ -1,7 +1,7 @@
 //! Producer of the traces below a directory, for one connection to a relay.
 
 use crate::connection::Connection;
-use crate::positions::Positions;
+use crate::positions::{Position, Positions};
 use crate::spool::{SpoolStream, SpoolTrace, find_traces};
 use crate::target::Target;
 use crate::watcher::{Changes, Watcher};
@@ -106,9 +106,9 @@ struct SentStream {
     stream: SpoolStream,
     /// Number of packets that were sent over this connection.
     packets: u64,
-    /// Numbers of packets over this connection and of entries in the file, about which the relay
-    /// was asked whether it has them. They stay until it has.
-    asked: Option<(u64, u64)>,
+    /// Number of packets over this connection and position in the file, about which the relay was
+    /// asked whether it has them. They stay until it has.
+    asked: Option<(u64, Position)>,
     /// Number of entries in the file whose packets the relay has.
     acknowledged: u64,
     /// Latest time that the relay knows of the stream, in cycles: the end of a packet, or a beacon.
@@ -177,6 +177,13 @@ fn add_stream(connection: &mut Connection, trace: &SpoolTrace, name: &str) -> io
     }
 }
 
+/// Returns whether reading may succeed later: the files are not damaged, but for example the
+/// process has no descriptor left.
+fn is_passing(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidData, NotFound, Other, UnexpectedEof};
+    ![InvalidData, NotFound, Other, UnexpectedEof].contains(&error.kind())
+}
+
 fn key(trace: &SpoolTrace, stream: &str) -> String {
     format!("{}/{stream}", trace.path)
 }
@@ -186,6 +193,8 @@ fn key(trace: &SpoolTrace, stream: &str) -> String {
 const LIVE_TIMER_US: u32 = 1000;
 /// Maximum number of packets of one stream that are sent in a row.
 const PACKETS_AT_ONCE: u64 = 1024;
+/// Pause until files are read again that could not be read.
+const SPOOL_PAUSE: Duration = Duration::from_secs(1);
 /// Pause until incomplete metadata is read again.
 const METADATA_PAUSE: Duration = Duration::from_millis(20);
 /// Pause between two questions whether all packets have arrived.
@@ -290,6 +299,9 @@ impl Forwarder {
             };
             if self.traces.get(number).is_some_and(is_changed) {
                 match self.send_trace(number, positions) {
+                    Err(SendError::Spool(error)) if is_passing(&error) => {
+                        pause = pause.or(Some(SPOOL_PAUSE));
+                    }
                     Err(SendError::Spool(error)) => self.give_up(number, &error, warn),
                     Err(SendError::Relay(error)) => return Err(error),
                     Ok(of_trace) => pause = pause.into_iter().chain(of_trace).min(),
@@ -309,20 +321,33 @@ impl Forwarder {
 
     fn find_new_traces(
         &mut self,
-        positions: &Positions,
+        positions: &mut Positions,
         watcher: &mut Watcher,
         warn: &mut dyn FnMut(&str),
     ) -> io::Result<()> {
-        for directory in find_traces(&self.root, &mut |directory| watcher.watch(directory))? {
+        let found = find_traces(&self.root, &mut |directory| watcher.watch(directory));
+        for (directory, error) in found.unreadable {
+            if self.refused.insert(directory.clone(), 0).is_none() {
+                warn(&format!("{}: {error}", directory.display()));
+            }
+        }
+        for directory in found.traces {
             let is_known = self.traces.iter().any(|sent| sent.trace.directory == directory);
             let size = fs::metadata(directory.join("metadata")).map_or(0, |file| file.len());
             if is_known || self.refused.get(&directory) == Some(&size) {
                 continue;
             }
-            let opened = SpoolTrace::open(&self.root, &directory)
-                .and_then(|trace| trace.map(|trace| is_new(trace, positions)).transpose());
+            let opened = SpoolTrace::open(&self.root, &directory).and_then(|trace| {
+                trace.map(|trace| Ok((is_new(&trace, positions)?, trace))).transpose()
+            });
             match opened {
-                Ok(Some(Some(trace))) => self.add_trace(trace, positions, warn)?,
+                Ok(Some((true, trace))) => self.add_trace(trace, positions, warn)?,
+                Ok(Some((false, trace))) if self.is_spool => {
+                    // An earlier connection has delivered it.
+                    if let Err(error) = remove_trace(&trace, positions) {
+                        warn(&format!("{}: {error}", trace.directory.display()));
+                    }
+                }
                 Ok(_) => {}
                 Err(error) => {
                     if self.refused.insert(directory, size).is_none() {
@@ -355,6 +380,8 @@ impl Forwarder {
         let number = self.traces.len() - 1;
         let added = self.add_new_streams(number, positions).map(|_| ());
         match added.and_then(|()| self.send_metadata(number).map(|_| ())) {
+            // It is tried again when the trace is sent.
+            Err(SendError::Spool(error)) if is_passing(&error) => {}
             Err(SendError::Spool(error)) => self.give_up(number, &error, warn),
             Err(SendError::Relay(error)) => return Err(error),
             Ok(()) => {}
@@ -371,8 +398,9 @@ impl Forwarder {
         let has_new = !new.is_empty();
         for mut stream in new {
             let handle = add_stream(connection, &sent.trace, &stream.name)?;
-            let acknowledged = positions.of(&key(&sent.trace, &stream.name));
-            stream.skip_to(acknowledged);
+            let Position { packets, last_end } = positions.of(&key(&sent.trace, &stream.name));
+            stream.skip_to(packets, last_end).map_err(SendError::Spool)?;
+            let acknowledged = stream.position();
             sent.streams.push(SentStream {
                 handle,
                 stream,
@@ -424,8 +452,9 @@ impl Forwarder {
         for stream in 0..count {
             let Some(sent) = self.traces.get_mut(number) else { continue };
             let Some(own) = sent.streams.get_mut(stream) else { continue };
-            if own.stream.restart_if_cleared().map_err(SendError::Spool)? {
-                (own.acknowledged, own.asked) = (0, None);
+            if let Some(position) = own.stream.rewound().map_err(SendError::Spool)? {
+                own.stream.rewind(position);
+                (own.acknowledged, own.asked) = (own.acknowledged.min(position), None);
                 positions.remove(&key(&sent.trace, &own.stream.name));
             }
             let waiting = own.stream.waiting().map_err(SendError::Spool)?;
@@ -483,7 +512,8 @@ impl Forwarder {
                     classes.iter().find(|(channel, _)| channel == name).map(|(_, class)| *class)
                 };
                 let Some(class) = own.class.or_else(of_channel) else { continue };
-                if own.latest.is_some_and(|latest| latest >= now) {
+                let is_behind = own.stream.waiting().map_or(true, |waiting| waiting > 0);
+                if is_behind || own.latest.is_some_and(|latest| latest >= now) {
                     continue;
                 }
                 own.latest = Some(now);
@@ -503,7 +533,8 @@ impl Forwarder {
         for sent in traces {
             let SentTrace { trace, streams, .. } = sent;
             for own in streams.iter_mut().filter(|own| !own.is_acknowledged()) {
-                let now = (own.packets, own.stream.position());
+                let (packets, last_end) = (own.stream.position(), own.stream.last_end());
+                let now = (own.packets, Position { packets, last_end });
                 let (packets, position) = *own.asked.get_or_insert(now);
                 let question =
                     Command::DataPending { stream: own.handle, last: packets.checked_sub(1) };
@@ -511,7 +542,7 @@ impl Forwarder {
                     is_complete = false;
                     continue;
                 }
-                (own.asked, own.acknowledged) = (None, position);
+                (own.asked, own.acknowledged) = (None, position.packets);
                 positions.set(&key(trace, &own.stream.name), position);
                 is_complete &= own.is_acknowledged();
             }
@@ -539,34 +570,54 @@ impl Forwarder {
 
     /// Closes the streams of traces that are no longer recorded, once the relay has them. A spool
     /// removes these traces.
-    pub(crate) fn close_ended(&mut self, positions: &mut Positions) -> io::Result<()> {
+    pub(crate) fn close_ended(
+        &mut self,
+        positions: &mut Positions,
+        warn: &mut dyn FnMut(&str),
+    ) -> io::Result<()> {
         let mut number = 0;
         while let Some(sent) = self.traces.get_mut(number) {
-            if !sent.has_ended(self.is_spool)? {
-                number += 1;
-                continue;
+            match sent.has_ended(self.is_spool) {
+                Ok(true) => {}
+                Ok(false) => {
+                    number += 1;
+                    continue;
+                }
+                Err(error) => {
+                    self.give_up(number, &error, warn);
+                    continue;
+                }
             }
             let sent = self.traces.remove(number);
             close_streams(&mut self.connection, &sent)?;
-            if self.is_spool {
-                self.remove(&sent, positions)?;
-            }
+            self.remove_delivered(&sent, positions, warn);
         }
         self.connection.flush()
     }
 
-    /// Removes a trace that the relay has.
-    fn remove(&mut self, sent: &SentTrace, positions: &mut Positions) -> io::Result<()> {
-        fs::remove_dir_all(&sent.trace.directory)?;
-        for own in &sent.streams {
-            self.totals.bytes_removed += own.stream.bytes_left()?;
-            positions.remove(&key(&sent.trace, &own.stream.name));
+    /// Removes a trace that the relay has from a spool.
+    fn remove_delivered(
+        &mut self,
+        sent: &SentTrace,
+        positions: &mut Positions,
+        warn: &mut dyn FnMut(&str),
+    ) {
+        if !self.is_spool {
+            return;
         }
-        Ok(())
+        match remove_trace(&sent.trace, positions) {
+            Ok(size) => self.totals.bytes_removed += size,
+            Err(error) => warn(&format!("{}: {error}", sent.trace.directory.display())),
+        }
     }
 
     /// Waits until the relay has everything, and ends the session. A spool removes its traces.
-    pub(crate) fn end(mut self, positions: &mut Positions) -> io::Result<Totals> {
+    /// Returns the numbers, and whether all traces could be sent.
+    pub(crate) fn end(
+        mut self,
+        positions: &mut Positions,
+        warn: &mut dyn FnMut(&str),
+    ) -> io::Result<(Totals, bool)> {
         let session = self.session;
         let until = Instant::now() + PENDING_TIMEOUT;
         while !self.acknowledge(positions)? {
@@ -574,6 +625,9 @@ impl Forwarder {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "packets did not arrive"));
             }
             std::thread::sleep(PENDING_PAUSE);
+        }
+        if let Err(error) = positions.save() {
+            warn(&format!("how far the relay is cannot be noted: {error}"));
         }
         self.connection.call_ok("a question", &Command::BeginDataPending { session })?;
         self.connection.call(&Command::EndDataPending { session })?;
@@ -583,12 +637,10 @@ impl Forwarder {
             close_streams(&mut self.connection, sent)?;
         }
         self.connection.flush()?;
-        for sent in std::mem::take(&mut self.traces) {
-            if self.is_spool && !sent.is_damaged {
-                self.remove(&sent, positions)?;
-            }
-        }
-        Ok(self.totals)
+        let (damaged, whole): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.traces).into_iter().partition(|sent| sent.is_damaged);
+        whole.iter().for_each(|sent| self.remove_delivered(sent, positions, warn));
+        Ok((self.totals, damaged.is_empty()))
     }
 }
 
@@ -607,6 +659,10 @@ impl SentTrace {
             return Ok(false);
         }
         // The recorder has written its last packets before it removed the mark.
+        let is_known = |name: &str| self.streams.iter().any(|own| own.stream.name == name);
+        if !self.trace.new_streams(is_known)?.is_empty() {
+            return Ok(false);
+        }
         for own in &self.streams {
             if own.stream.waiting()? > 0 {
                 return Ok(false);
@@ -616,21 +672,39 @@ impl SentTrace {
     }
 }
 
-/// Returns the trace if the relay does not have it completely.
-fn is_new(trace: SpoolTrace, positions: &Positions) -> io::Result<Option<SpoolTrace>> {
+/// Returns whether the relay does not have the trace completely.
+fn is_new(trace: &SpoolTrace, positions: &Positions) -> io::Result<bool> {
     if trace.is_recorded() {
-        return Ok(Some(trace));
+        return Ok(true);
     }
-    let streams = trace.new_streams(|_| false)?;
     let mut is_known = false;
-    for stream in streams {
-        let key = key(&trace, &stream.name);
-        if stream.entries()? > positions.of(&key) {
-            return Ok(Some(trace));
+    for mut stream in trace.new_streams(|_| false)? {
+        let key = key(trace, &stream.name);
+        let Position { packets, last_end } = positions.of(&key);
+        stream.skip_to(packets, last_end)?;
+        if stream.waiting()? > 0 {
+            return Ok(true);
         }
         is_known |= positions.has(&key);
     }
-    Ok((!is_known).then_some(trace))
+    Ok(!is_known)
+}
+
+/// Removes a trace that the relay has, with the positions of its streams. Returns the size of its
+/// packets in bytes, without those that were removed before.
+fn remove_trace(trace: &SpoolTrace, positions: &mut Positions) -> io::Result<u64> {
+    let mut size = 0;
+    for mut stream in trace.new_streams(|_| false)? {
+        let key = key(trace, &stream.name);
+        let Position { packets, last_end } = positions.of(&key);
+        stream.skip_to(packets, last_end)?;
+        size += stream.bytes_left()?;
+        positions.remove(&key);
+    }
+    match fs::remove_dir_all(&trace.directory) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(size),
+    }
 }
 
 fn close_streams(connection: &mut Connection, sent: &SentTrace) -> io::Result<()> {

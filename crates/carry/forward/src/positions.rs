@@ -5,13 +5,22 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// Position of a stream after its last acknowledged packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Position {
+    /// Number of acknowledged packets.
+    pub(crate) packets: u64,
+    /// End of the last of them, in cycles. It tells whether the stream was cleared.
+    pub(crate) last_end: u64,
+}
+
 /// Name of the file with the positions, in the directory whose traces are sent.
 pub(crate) const FILE: &str = ".forwarded";
 
-/// Number of acknowledged packets of each stream, by the stream's path below the directory.
+/// Positions of all streams, by the stream's path below the directory.
 #[derive(Debug, Default)]
 pub(crate) struct Positions {
-    acknowledged: BTreeMap<String, u64>,
+    acknowledged: BTreeMap<String, Position>,
     file: Option<PathBuf>,
     is_changed: bool,
     /// Locked file beside `file`, so that only one process delivers the directory.
@@ -20,26 +29,34 @@ pub(crate) struct Positions {
 
 impl Positions {
     /// Reads the positions from the file in a directory, which [`save`](Self::save) writes: a line
-    /// for each stream with its position and its path. Lines of another form are ignored, so that
-    /// the packets of their streams are sent again. The file may be missing.
+    /// for each stream with its position, the end of its last packet, and its path. Lines of
+    /// another form are ignored, so that the packets of their streams are sent again. The file and
+    /// the directory may be missing.
     pub(crate) fn read(directory: &Path) -> io::Result<Positions> {
         let file = directory.join(FILE);
-        let lock = File::create(file.with_extension("lock"))?;
+        let lock = match File::create(file.with_extension("lock")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Positions::default());
+            }
+            lock => lock?,
+        };
         lock.lock()?;
         let text = match fs::read_to_string(&file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
             text => text?,
         };
         let parse = |line: &str| {
-            let (position, path) = line.split_once(' ')?;
-            Some((path.to_owned(), position.parse().ok()?))
+            let (packets, rest) = line.split_once(' ')?;
+            let (last_end, path) = rest.split_once(' ')?;
+            let (packets, last_end) = (packets.parse().ok()?, last_end.parse().ok()?);
+            Some((path.to_owned(), Position { packets, last_end }))
         };
         let acknowledged = text.lines().filter_map(parse).collect();
         Ok(Positions { acknowledged, file: Some(file), is_changed: false, _lock: Some(lock) })
     }
 
-    /// Returns the number of acknowledged packets of a stream.
-    pub(crate) fn of(&self, path: &str) -> u64 {
+    /// Returns the position of a stream; the start, if nothing was acknowledged.
+    pub(crate) fn of(&self, path: &str) -> Position {
         self.acknowledged.get(path).copied().unwrap_or_default()
     }
 
@@ -48,7 +65,7 @@ impl Positions {
         self.acknowledged.contains_key(path)
     }
 
-    pub(crate) fn set(&mut self, path: &str, position: u64) {
+    pub(crate) fn set(&mut self, path: &str, position: Position) {
         self.is_changed |= self.acknowledged.insert(path.to_owned(), position) != Some(position);
     }
 
@@ -60,7 +77,10 @@ impl Positions {
     /// a whole, so that a killed process leaves the old or the new one.
     pub(crate) fn save(&mut self) -> io::Result<()> {
         let Some(file) = self.file.as_ref().filter(|_| self.is_changed) else { return Ok(()) };
-        let lines = self.acknowledged.iter().map(|(path, position)| format!("{position} {path}\n"));
+        let lines = self
+            .acknowledged
+            .iter()
+            .map(|(path, position)| format!("{} {} {path}\n", position.packets, position.last_end));
         let new = file.with_extension("new");
         fs::write(&new, lines.collect::<String>())?;
         fs::rename(&new, file)?;

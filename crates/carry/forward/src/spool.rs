@@ -12,6 +12,7 @@ use blkkin_ctf::metadata::{self, METADATA_SIZE_MAX, unpack};
 use blkkin_ctf::schema::{ByteOrder, Clock, Uuid};
 use blkkin_lttng::{INDEX_HEADER_SIZE, IndexEntry, IndexLayout, index_path, is_component};
 use rustix::fs::{FallocateFlags, fallocate};
+use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
@@ -45,6 +46,8 @@ pub(crate) struct SpoolStream {
     layout: IndexLayout,
     /// Number of entries that were read or skipped.
     read: u64,
+    /// Positions after the last packets, and the ends of these packets in cycles.
+    recent: VecDeque<(u64, u64)>,
     /// Number of entries whose packets are no longer needed, and size of these packets in bytes.
     removed: u64,
     bytes_removed: u64,
@@ -56,41 +59,50 @@ const MARK: &str = ".recording";
 const NS_PER_S: i128 = 1_000_000_000;
 /// Maximum depth of directories.
 const DEPTH_MAX: usize = 16;
+/// Maximum number of packets whose ends are kept, to find where a recorder has shortened a file.
+const RECENT_MAX: usize = 256;
 /// Maximum size of a packet in bytes.
 const PACKET_BYTES_MAX: u64 = 256 << 20;
 
-/// Returns the directories of all traces at and below `root`, in the order of their paths. Calls
-/// `visit` for each directory before it is read.
-pub(crate) fn find_traces(root: &Path, visit: &mut dyn FnMut(&Path)) -> io::Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    find_below(root, 0, visit, &mut found)?;
-    found.sort();
-    Ok(found)
+/// Traces below a directory, and directories that cannot be read.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) traces: Vec<PathBuf>,
+    pub(crate) unreadable: Vec<(PathBuf, io::Error)>,
 }
 
-fn find_below(
-    directory: &Path,
-    depth: usize,
-    visit: &mut dyn FnMut(&Path),
-    found: &mut Vec<PathBuf>,
-) -> io::Result<()> {
+/// Returns the directories of all traces at and below `root`, in the order of their paths. Calls
+/// `visit` for each directory before it is read. Directories may disappear at any time.
+pub(crate) fn find_traces(root: &Path, visit: &mut dyn FnMut(&Path)) -> Found {
+    let mut found = Found::default();
+    find_below(root, 0, visit, &mut found);
+    found.traces.sort();
+    found
+}
+
+fn find_below(directory: &Path, depth: usize, visit: &mut dyn FnMut(&Path), found: &mut Found) {
     visit(directory);
-    let entries = match fs::read_dir(directory) {
-        // Directories below the root may disappear at any time.
-        Err(error) if error.kind() == io::ErrorKind::NotFound && depth > 0 => return Ok(()),
-        entries => entries?,
+    let entries = fs::read_dir(directory).and_then(|entries| {
+        let below = entries.map(|entry| {
+            let entry = entry?;
+            let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+            Ok((entry.path(), !is_hidden && entry.file_type()?.is_dir()))
+        });
+        below.collect::<io::Result<Vec<(PathBuf, bool)>>>()
+    });
+    let entries = match entries {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return,
+        Err(error) => return found.unreadable.push((directory.to_owned(), error)),
     };
     if directory.join(METADATA).is_file() {
-        found.push(directory.to_owned());
+        found.traces.push(directory.to_owned());
     }
-    for entry in entries {
-        let entry = entry?;
-        let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
-        if depth < DEPTH_MAX && !is_hidden && entry.file_type()?.is_dir() {
-            find_below(&entry.path(), depth + 1, visit, found)?;
+    for (path, _) in entries.into_iter().filter(|(_, is_entered)| *is_entered) {
+        if depth < DEPTH_MAX {
+            find_below(&path, depth + 1, visit, found);
         }
     }
-    Ok(())
 }
 
 fn invalid(message: String) -> io::Error {
@@ -198,9 +210,13 @@ fn read_metadata(directory: &Path) -> io::Result<Option<String>> {
 impl SpoolStream {
     fn open(name: &str, trace: &Path) -> io::Result<Option<SpoolStream>> {
         let path = index_path(trace, name);
-        let (data, index) = match (File::open(trace.join(name)), File::open(&path)) {
-            (Ok(data), Ok(index)) => (data, index),
-            _ => return Ok(None),
+        // Producers make both files before the first packet.
+        let open = |path: &Path| match File::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            file => file.map(Some),
+        };
+        let (Some(data), Some(index)) = (open(&trace.join(name))?, open(&path)?) else {
+            return Ok(None);
         };
         let mut header = [0; INDEX_HEADER_SIZE];
         if index.read_exact_at(&mut header, 0).is_err() {
@@ -215,6 +231,7 @@ impl SpoolStream {
             index,
             layout,
             read: 0,
+            recent: VecDeque::new(),
             removed: 0,
             bytes_removed: 0,
         }))
@@ -230,13 +247,26 @@ impl SpoolStream {
         Ok(self.entries()?.saturating_sub(self.read))
     }
 
-    /// Begins at the start again if the stream was cleared. Returns whether it was.
-    pub(crate) fn restart_if_cleared(&mut self) -> io::Result<bool> {
-        let is_cleared = self.entries()? < self.read;
-        if is_cleared {
-            (self.read, self.removed, self.bytes_removed) = (0, 0, 0);
+    /// Returns the position of the next packet after the recorder has removed entries that were
+    /// read: all of them when the session was cleared, the last ones when a write has failed.
+    /// Returns `None` if it has not.
+    pub(crate) fn rewound(&self) -> io::Result<Option<u64>> {
+        let entries = self.entries()?;
+        for (position, end) in self.recent.iter().rev().filter(|(at, _)| *at <= entries) {
+            if self.entry(position - 1)?.packet.end == *end {
+                return Ok((*position < self.read).then_some(*position));
+            }
         }
-        Ok(is_cleared)
+        Ok((self.read > 0).then_some(0))
+    }
+
+    /// Continues at an earlier position that [`rewound`](Self::rewound) has returned.
+    pub(crate) fn rewind(&mut self, position: u64) {
+        self.recent.retain(|(at, _)| *at <= position);
+        self.read = position;
+        if position == 0 {
+            (self.removed, self.bytes_removed) = (0, 0);
+        }
     }
 
     /// Returns the number of entries that were read or skipped.
@@ -244,9 +274,33 @@ impl SpoolStream {
         self.read
     }
 
-    /// Skips all entries before `position`.
-    pub(crate) fn skip_to(&mut self, position: u64) {
-        self.read = position;
+    /// Returns the end of the last packet that was read or skipped, in cycles.
+    pub(crate) fn last_end(&self) -> u64 {
+        self.recent.back().map_or(0, |(_, end)| *end)
+    }
+
+    /// Skips all entries before `position`, if the last of them has a packet with this end.
+    /// Otherwise the stream was cleared, and begins at the start.
+    pub(crate) fn skip_to(&mut self, position: u64, last_end: u64) -> io::Result<()> {
+        let last = match position.checked_sub(1) {
+            Some(last) if last < self.entries()? => self.entry(last)?,
+            _ => return Ok(()),
+        };
+        if last.packet.end == last_end {
+            self.read = position;
+            self.note(last_end);
+            self.removed = position;
+            self.bytes_removed = last.offset.saturating_add(last.packet.packet_bits / 8);
+        }
+        Ok(())
+    }
+
+    /// Notes the end of the packet before the position.
+    fn note(&mut self, end: u64) {
+        self.recent.push_back((self.read, end));
+        if self.recent.len() > RECENT_MAX {
+            self.recent.pop_front();
+        }
     }
 
     /// Frees the space of all packets before `position` and of their entries, except for the last
@@ -321,6 +375,7 @@ impl SpoolStream {
         buffer.resize(entry.packet.content_bits.div_ceil(8) as usize, 0);
         self.data.read_exact_at(buffer, entry.offset)?;
         self.read += 1;
+        self.note(entry.packet.end);
         Ok(())
     }
 }

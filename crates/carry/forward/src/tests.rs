@@ -324,6 +324,46 @@ fn acknowledged_packets_are_sent_once() {
     assert_eq!(numbers, (0..expected).collect::<Vec<u32>>());
 }
 
+/// A session that is cleared begins again, also if it has more packets than before when the sender
+/// looks.
+#[test]
+fn cleared_streams_begin_again() {
+    let mut fixture = Fixture::new();
+    let trace = fixture.from.0.join("a");
+    make_trace(&trace);
+    append(&trace, "ch_0", 5);
+    let running = Running::start(fixture.delivery(Persistence::Forever));
+    running.await_report("has");
+    fixture.stop_relay();
+    running.await_report("lost");
+    // The packets after the clearing have other numbers and times.
+    fs::write(trace.join("ch_1"), []).unwrap();
+    append(&trace, "ch_1", 20);
+    let (data, index) = (fs::read(trace.join("ch_1")), fs::read(trace.join("index/ch_1.idx")));
+    let (data, index) = (data.unwrap(), index.unwrap());
+    for name in ["ch_1", "index/ch_1.idx"] {
+        fs::remove_file(trace.join(name)).unwrap();
+    }
+    let entries: Vec<u8> = index[16..]
+        .chunks(72)
+        .skip(10)
+        .enumerate()
+        .flat_map(|(number, entry)| [&(12 * number as u64).to_be_bytes(), &entry[8..]].concat())
+        .collect();
+    fs::write(trace.join("index/ch_0.idx"), [&index[..16], &entries].concat()).unwrap();
+    fs::write(trace.join("ch_0"), &data[120..]).unwrap();
+    fixture.restart_relay();
+    running.await_report("connected");
+    running.await_report("has");
+    running.end().unwrap();
+    let packets = fixture.packets_at_relay("ch_0");
+    let numbers: Vec<u32> = packets
+        .chunks(12)
+        .map(|packet| u32::from_le_bytes(packet[4..8].try_into().unwrap()) / 12)
+        .collect();
+    assert_eq!(numbers, (0..5).chain(10..20).collect::<Vec<u32>>());
+}
+
 /// A spool gives back the space of what has arrived, and removes traces that have ended.
 #[test]
 fn a_spool_removes_what_has_arrived() {
