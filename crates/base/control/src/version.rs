@@ -12,7 +12,7 @@ pub struct Version {
 
 impl Version {
     /// Version that this crate implements.
-    pub const OURS: Version = Version { major: 1, minor: 1 };
+    pub const OURS: Version = Version { major: 1, minor: 2 };
 }
 
 impl fmt::Display for Version {

@@ -92,6 +92,16 @@ impl Forwardings {
         self.has_changed |= is_first;
     }
 
+    /// Forgets the forwarder if this was its connection. The next one reports everything anew.
+    pub(crate) fn forget(&mut self, connection: ConnectionId) {
+        if self.waiting.take_if(|waiting| *waiting == connection).is_some() {
+            for one in &mut self.list {
+                one.progress.is_connected = false;
+                one.progress.trouble = Some("the forwarder has ended, and is started again".into());
+            }
+        }
+    }
+
     /// Returns the waiting forwarder with the list, if the list has changed.
     pub(crate) fn take_answer(&mut self) -> Option<(ConnectionId, Vec<Reply>)> {
         let forwarder = self.waiting.take_if(|_| self.has_changed)?;

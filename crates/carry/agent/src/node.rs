@@ -167,6 +167,7 @@ impl Node {
 
     /// Closes a connection. If the peer is a program, [`Programs::disconnect`] handles its rings.
     pub(crate) fn disconnect(&mut self, id: ConnectionId) {
+        self.sessions.forwardings.forget(id);
         let has_ended = self.peers.get(id).is_some_and(|peer| peer.connection.peer_has_ended());
         if self.peers.remove(id).is_some() {
             self.acceptor.retry_soon(Instant::now());

@@ -544,6 +544,10 @@ impl RequestHandler<'_> {
             let what = format!("session `{name}` is divided into chunks, and not forwarded");
             return Err(failed(code::WRONG_STATE, what));
         }
+        if !destination.target.starts_with("net://") {
+            let what = format!("`{}` is no address of a relay", destination.target);
+            return Err(failed(code::BAD_VALUE, what));
+        }
         let forwardings = &mut self.sessions.forwardings;
         if session.activity != Activity::New || forwardings.has(session.id) {
             let what = format!("session `{name}` is forwarded already, or has been started");

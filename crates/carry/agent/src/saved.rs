@@ -38,7 +38,7 @@ pub(crate) struct SavedState {
     pub(crate) losses: BTreeMap<SessionId, Losses>,
     /// Totals of freed rings, by channel.
     pub(crate) ended: BTreeMap<ChannelKey, Totals>,
-    /// Sessions that are forwarded to relays. They precede the sessions in the file.
+    /// Sessions that are forwarded to relays.
     pub(crate) forwardings: Forwardings,
 }
 
@@ -158,10 +158,7 @@ impl SavedState {
                 let session = self.sessions.iter().find(|session| session.id == number);
                 let mut channels = session.into_iter().flat_map(|session| &session.channels);
                 let at = channels.position(|one| one.channel.name == ended.channel);
-                // Files of a spool keep no more than the relay lacks.
-                if !self.forwardings.is_spool(number) {
-                    session.iter().for_each(|session| session.size_limit.add(ended.bytes_written));
-                }
+                session.iter().for_each(|session| session.size_limit.add(ended.bytes_written));
                 at.map(|at| {
                     self.ended
                         .insert(ChannelKey { session: number, channel: at }, Totals::of(&ended))

@@ -91,6 +91,11 @@ const SUSPENDED_OF_PROCESS_MAX: usize = 64;
 impl Sessions {
     pub(crate) fn new(mut saved: SavedState, notebook: Notebook) -> Sessions {
         let list = &saved.sessions;
+        // Files of a spool keep no more than the relay lacks. Those that are continued are counted
+        // when they are opened.
+        for session in list.iter().filter(|session| saved.forwardings.is_spool(session.id)) {
+            session.size_limit.clear();
+        }
         saved.forwardings.end_missing(|id| list.iter().any(|session| session.id == id));
         Sessions {
             next: saved.last_number().map_or(1, |last| last + 1),
@@ -447,7 +452,6 @@ impl Sessions {
             // within the limits.
             let _ = encode(&saved, &mut bytes);
         };
-        self.forwardings.tasks().map(StateRecord::Forward).for_each(&mut note);
         for session in &self.list {
             note(StateRecord::Session(SavedSession {
                 number: session.id,
@@ -491,6 +495,8 @@ impl Sessions {
             note(saved_trace(*uuid, name, trace.clone()));
         }
         open.map(Note::saved).for_each(&mut note);
+        // An older agent reads up to the first record that it does not know.
+        self.forwardings.tasks().map(StateRecord::Forward).for_each(&mut note);
         self.notebook.replace(&bytes);
     }
 

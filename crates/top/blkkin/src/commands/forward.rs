@@ -2,6 +2,7 @@
 
 use crate::exit::{self, Error, Exit};
 use crate::interrupt::Interrupt;
+use crate::limits::raise_descriptors;
 use crate::output::{ignore_closed_pipe, plural, raw_stdout};
 use blkkin_forward::{Delivery, Persistence, Report, SessionName, Target, Totals};
 use std::io::{self, Write};
@@ -72,6 +73,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         true => (Interrupt::listen_on_socket()?, Persistence::Follow),
         false => (readable_socket()?, Persistence::Once),
     };
+    // Each stream has two files.
+    raise_descriptors();
     let mut delivery =
         Delivery::new(args.target.clone(), session.clone(), &args.directory, persistence);
     let (mut path, mut is_complete) = (String::new(), true);

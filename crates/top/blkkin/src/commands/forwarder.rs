@@ -4,18 +4,21 @@
 use super::forward::new_producer;
 use super::waiting;
 use crate::exit::{Error, Exit};
+use crate::limits::raise_descriptors;
 use crate::output::agent_log;
 use blkkin_agent::{WaitingProcess, confine_forwarder};
 use blkkin_client::{Client, Timeouts};
 use blkkin_control::{Destination, ForwardProgress, ForwardReport, ForwardTask, Reply, Request};
 use blkkin_forward::{Delivery, Persistence, Report, SessionName, Totals};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
@@ -23,12 +26,20 @@ use std::time::Duration;
 /// Send sessions of an agent to relays
 ///
 /// The agent starts this command itself. It waits on standard input for the path of the agent's
-/// socket.
+/// socket, and then keeps a worker running until the agent ends.
 #[derive(clap::Args, Debug)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// Send sessions; without it, keep a process that does
+    #[arg(long)]
+    worker: bool,
+}
 
 /// Time for what is under way, after the agent has ended. The next agent's forwarder sends the rest.
 const LAST_TIME: Duration = Duration::from_secs(1);
+/// Pause before a worker is started again.
+const RESTART_PAUSE: Duration = Duration::from_secs(1);
+/// Maximum size in bytes of a text in a report.
+const TEXT_SIZE_MAX: usize = 1 << 10;
 /// Pause before a session is tried again whose directory cannot be read.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
 /// Timeouts of the agent's answers. It answers the request for sessions only after a change.
@@ -48,9 +59,14 @@ pub(crate) fn spawn() -> Option<WaitingProcess> {
     waiting::spawn(&["forwarder"]).inspect_err(report).ok()
 }
 
-pub(crate) fn run(_: &Args) -> Result<Exit, Error> {
+pub(crate) fn run(args: &Args) -> Result<Exit, Error> {
     let failed = |error: io::Error| Error::failed(format!("cannot forward sessions: {error}"));
     let Some(socket) = read_start().map_err(failed)? else { return Ok(Exit::Ok) };
+    if !args.worker {
+        return supervise(&socket).map(|()| Exit::Ok).map_err(failed);
+    }
+    // Each stream has two files.
+    raise_descriptors();
     confine_forwarder().iter().for_each(|line| agent_log(line));
     let (sender, reports) = channel();
     let of_reports = connect(&socket)?;
@@ -70,6 +86,33 @@ pub(crate) fn run(_: &Args) -> Result<Exit, Error> {
     Ok(Exit::Ok)
 }
 
+/// Starts the worker, and starts it again when it ends before the agent does.
+fn supervise(socket: &Path) -> io::Result<()> {
+    loop {
+        let mut worker = Command::new(std::env::current_exe()?)
+            .args(["forwarder", "--worker"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()?;
+        if let Some(mut start) = worker.stdin.take() {
+            start.write_all(&[socket.as_os_str().as_bytes(), b"\0"].concat())?;
+        }
+        let status = worker.wait()?;
+        if has_agent_ended()? {
+            return Ok(());
+        }
+        agent_log(&format!("the forwarder has ended ({status}), and is started again"));
+        thread::sleep(RESTART_PAUSE);
+    }
+}
+
+/// Returns whether the agent has closed the pipe on standard input, as its end does.
+fn has_agent_ended() -> io::Result<bool> {
+    let input = io::stdin();
+    let mut polled = [PollFd::new(&input, PollFlags::IN)];
+    Ok(poll(&mut polled, Some(&Timespec::default()))? > 0)
+}
+
 /// Reads the path of the agent's socket, which ends with a NUL. Returns `None` if the agent ends
 /// before it needs the forwarder.
 fn read_start() -> io::Result<Option<PathBuf>> {
@@ -83,17 +126,20 @@ fn read_start() -> io::Result<Option<PathBuf>> {
     Ok(None)
 }
 
-fn connect(socket: &std::path::Path) -> Result<Client, Error> {
+fn connect(socket: &Path) -> Result<Client, Error> {
     let (sockets, release) = ([socket.to_owned()], env!("CARGO_PKG_VERSION"));
     Ok(Client::connect(&sockets, "forwarder", release, TIMEOUTS)?)
 }
 
 /// Sends reports to the agent, until it ends.
 fn send_reports(mut client: Client, reports: &Receiver<ForwardReport>) {
+    let mut has_logged = false;
     for report in reports {
-        if let Err(error) = client.request_all(&Request::ReportForwarding(report)) {
+        // The agent ends the process by closing its connections.
+        if let Err(error) = client.request_all(&Request::ReportForwarding(report))
+            && !std::mem::replace(&mut has_logged, true)
+        {
             agent_log(&format!("the agent refuses a report of the forwarder: {error}"));
-            return;
         }
     }
 }
@@ -152,6 +198,15 @@ impl Sending {
     }
 }
 
+/// Returns a text of a relay or of the file system in the form of a message: without control
+/// characters, and not too long.
+fn printable(text: &str) -> String {
+    let mut plain: String =
+        text.chars().map(|one| if one.is_control() { '?' } else { one }).collect();
+    plain.truncate(plain.floor_char_boundary(TEXT_SIZE_MAX));
+    plain
+}
+
 /// Sender of one session, which reports to the agent.
 struct Reporter {
     task: ForwardTask,
@@ -185,15 +240,15 @@ impl Reporter {
         match *report {
             Report::Connected(path) => {
                 (self.progress.is_connected, self.progress.trouble) = (true, None);
-                path.clone_into(&mut self.progress.path);
+                self.progress.path = printable(path);
             }
             Report::Lost(error) => {
                 self.progress.is_connected = false;
-                self.progress.trouble = Some(error.to_string());
+                self.progress.trouble = Some(printable(&error.to_string()));
             }
             Report::Damaged(line) => {
                 agent_log(&format!("cannot be forwarded: {line}"));
-                self.progress.trouble = Some(line.to_owned());
+                self.progress.trouble = Some(printable(line));
             }
             Report::Progress(totals, _) => self.count(totals),
         }
