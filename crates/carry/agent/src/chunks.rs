@@ -81,8 +81,13 @@ pub(crate) const RETRY_PAUSE: Duration = Duration::from_secs(1);
 impl DirectoryIdentity {
     /// Returns the identity of a directory.
     pub(crate) fn of(output: &Output, path: &Path) -> io::Result<DirectoryIdentity> {
-        let found = rustix::fs::fstat(output.find_directory(path)?)?;
-        Ok(DirectoryIdentity { device: found.st_dev, inode: found.st_ino })
+        Ok(DirectoryIdentity::from(rustix::fs::fstat(output.find_directory(path)?)?))
+    }
+}
+
+impl From<rustix::fs::Stat> for DirectoryIdentity {
+    fn from(found: rustix::fs::Stat) -> DirectoryIdentity {
+        DirectoryIdentity { device: found.st_dev, inode: found.st_ino }
     }
 }
 

@@ -11,6 +11,7 @@ use crate::owner::Owner;
 use crate::quota::Share;
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, ResolveFlags, fstatfs};
 use rustix::io::Errno;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -222,6 +223,47 @@ impl Output {
     pub(crate) fn read_directory(&self, path: &Path) -> io::Result<Dir> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Dir::new(self.open_at(path, flags, Mode::empty())?)?)
+    }
+
+    /// Opens the directory that contains `path` as a base for [`find_within`](Self::find_within) and
+    /// [`remove_within`](Self::remove_within). Returns it with the last component of `path`.
+    pub(crate) fn find_parent<'p>(&self, path: &'p Path) -> io::Result<(OwnedFd, &'p OsStr)> {
+        let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+        match (self.place(path)?.0, path.parent()) {
+            (Base::Below(directory), _) => Ok((directory, name)),
+            (Base::Working, Some(parent)) => Ok((self.find_directory(parent)?, name)),
+            (Base::Working, None) => Err(io::ErrorKind::InvalidInput.into()),
+        }
+    }
+
+    /// Opens a directory by its name in an open directory of this output, without reading it. Does
+    /// not follow a symbolic link.
+    pub(crate) fn find_within(&self, above: BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd> {
+        // With `O_PATH`, opening a mounted file system's root does not access its server.
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let open = || Ok(rustix::fs::openat(above, name, flags, Mode::empty())?);
+        let found = self.owner.act(open)?;
+        match self.below(&self.path)? {
+            Some((root, _)) if mount_of(&found)? != root.mount => Err(other_mount()),
+            _ => Ok(found),
+        }
+    }
+
+    /// Opens a directory that [`find_within`](Self::find_within) has found for reading.
+    pub(crate) fn read_found(&self, found: &OwnedFd) -> io::Result<Dir> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let open = || Ok(rustix::fs::openat(found, ".", flags, Mode::empty())?);
+        Ok(Dir::new(self.owner.act(open)?)?)
+    }
+
+    /// Removes a file or an empty directory by its name in an open directory of this output.
+    pub(crate) fn remove_within(
+        &self,
+        above: BorrowedFd<'_>,
+        name: &OsStr,
+        flags: AtFlags,
+    ) -> io::Result<()> {
+        self.owner.act(|| Ok(rustix::fs::unlinkat(above, name, flags)?))
     }
 
     /// Makes a new directory and all missing directories above it. Fails if the directory exists.

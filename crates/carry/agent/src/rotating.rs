@@ -5,7 +5,7 @@
 //! of the program anew. Each event is therefore in one chunk, and each chunk is readable alone. A
 //! program with rings of an earlier agent is moved once these are written.
 
-use crate::chunk_removal::{ChunkRemoval, DEPTH_MAX, Removed};
+use crate::chunk_removal::{ChunkRemoval, DESCRIPTORS, Removed};
 use crate::chunks::{CHUNKS_MAX, ChunkState, RETRY_PAUSE, SessionChunks};
 use crate::clock::Clocks;
 use crate::effect::Effect;
@@ -175,8 +175,8 @@ impl Node {
         let Some(chunks) = &mut session.chunks else { return };
         while let Some(chunk) = chunks.excess().and_then(|oldest| chunks.list.get_mut(oldest)) {
             chunk.state = ChunkState::Removing;
-            let descriptors = account.reserve_unchecked(Quota::Descriptors, DEPTH_MAX);
-            let place = (chunk.path.clone(), chunk.identity);
+            let descriptors = account.reserve_unchecked(Quota::Descriptors, DESCRIPTORS);
+            let place = (&*chunk.path, chunk.identity);
             let removal =
                 ChunkRemoval::begin(id, chunk.sequence, output.clone(), place, descriptors);
             self.sessions.chunk_removals.push(removal);
