@@ -95,19 +95,24 @@ impl Runner {
         };
         let done = self.done;
         let is_due = |chunk: &Chunk| chunk.is_closed && !chunk.is_handled && chunk.sequence > done;
-        let mut has_worked = false;
-        for chunk in chunks.into_iter().filter(is_due) {
+        for chunk in chunks.iter().filter(|chunk| is_due(chunk)) {
             let sequence = chunk.sequence;
             let failure = handle(&hook, &self.session, &chunk.path).err().map(bounded);
             self.done = sequence;
-            has_worked = true;
             let session = self.session.clone();
             let report = HookReport { session, number, sequence, failure };
             client.request_all(&Request::ReportHook(report))?;
         }
-        // More chunks may have been closed meanwhile.
-        Ok(if summary.is_destroyed && !has_worked { State::Ended } else { State::Waiting })
+        let is_complete = summary.is_destroyed && are_handled(&chunks, self.done);
+        Ok(if is_complete { State::Ended } else { State::Waiting })
     }
+}
+
+/// Returns whether all chunks of a destroyed session are handled; `done` is the number of the last
+/// one that this process has handled. The agent closes the last chunk some time after the
+/// destruction has begun: once the programs have confirmed it.
+fn are_handled(chunks: &[Chunk], done: u64) -> bool {
+    chunks.iter().all(|chunk| chunk.is_closed && (chunk.is_handled || chunk.sequence <= done))
 }
 
 fn bounded(mut message: String) -> String {
@@ -179,6 +184,20 @@ mod tests {
 
     fn hook(command: &str, timeout_ms: u64) -> Hook {
         Hook { command: command.to_owned(), timeout_ms }
+    }
+
+    /// The last chunk of a destroyed session is waited for until it is closed and handled.
+    #[test]
+    fn open_chunks_are_not_left_out() {
+        let chunk = |sequence, is_closed, is_handled| {
+            let path = PathBuf::from(format!("chunk-{sequence}"));
+            Chunk { sequence, path, bytes: 1, is_closed, is_handled }
+        };
+        assert!(!are_handled(&[chunk(1, true, true), chunk(2, false, false)], 1));
+        assert!(!are_handled(&[chunk(1, true, true), chunk(2, true, false)], 1));
+        assert!(are_handled(&[chunk(1, true, true), chunk(2, true, false)], 2));
+        assert!(are_handled(&[chunk(1, true, true), chunk(2, true, true)], 1));
+        assert!(are_handled(&[], 0));
     }
 
     /// The command gets the chunk as its argument and in a variable, and runs beside it.
