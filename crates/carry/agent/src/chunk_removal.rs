@@ -15,6 +15,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::time::Instant;
 
 /// A pending removal of a chunk.
 #[derive(Debug)]
@@ -125,9 +126,9 @@ impl ChunkRemoval {
         self.open.first().is_some_and(|(name, _)| self.find_own(name).is_ok())
     }
 
-    /// Visits up to `entries` directory entries, and removes them. Returns the result once the
-    /// removal is complete.
-    pub(crate) fn step(&mut self, entries: usize) -> Option<Removed> {
+    /// Visits up to `entries` directory entries until `end`, but at least one, and removes them.
+    /// Returns the result once the removal is complete.
+    pub(crate) fn step(&mut self, entries: usize, end: Instant) -> Option<Removed> {
         if !self.open.is_empty() && !self.is_in_place() {
             (self.parent, self.trouble) = (None, None);
             self.open.clear();
@@ -144,6 +145,9 @@ impl ChunkRemoval {
                 Some(Ok(entry)) => self.visit(&entry),
                 Some(Err(error)) => self.note(Err(error.into())),
                 None => self.leave(),
+            }
+            if Instant::now() >= end {
+                break;
             }
         }
         None
@@ -193,7 +197,11 @@ mod tests {
     use crate::quota::{Accounts, Limits, Quota};
     use std::fs;
     use std::os::unix::fs::symlink;
-    use std::path::Path;
+    use std::time::Duration;
+
+    fn later() -> Instant {
+        Instant::now() + Duration::from_secs(3600)
+    }
 
     fn begin(directory: &Path, identity: DirectoryIdentity) -> ChunkRemoval {
         let output = Output::trusted(directory.to_owned(), Owner { uid: 0, gid: 0 });
@@ -205,7 +213,7 @@ mod tests {
     fn remove(directory: &Path, identity: DirectoryIdentity) -> (Removed, usize) {
         let mut removal = begin(directory, identity);
         for steps in 1..1000 {
-            if let Some(removed) = removal.step(2) {
+            if let Some(removed) = removal.step(2, later()) {
                 return (removed, steps);
             }
         }
@@ -233,6 +241,26 @@ mod tests {
         assert!(matches!(removed, Removed::Whole), "{removed:?}");
         assert!(steps > 3, "it is done in steps");
         assert!(!chunk.exists() && other.join("kept").exists());
+    }
+
+    /// A step whose time is over removes one entry, so that slow file systems do not make the other
+    /// users of the agent wait.
+    #[test]
+    fn steps_end_when_their_time_is_over() {
+        let directory = tempfile::tempdir().unwrap();
+        let chunk = directory.path().join("chunk");
+        fs::create_dir(&chunk).unwrap();
+        for name in 0..20 {
+            fs::write(chunk.join(name.to_string()), "").unwrap();
+        }
+        let mut removal = begin(directory.path(), identity(directory.path()));
+        let over = Instant::now();
+        for step in 0..10 {
+            assert!(removal.step(1000, over).is_none());
+            assert!(fs::read_dir(&chunk).unwrap().count() >= 19 - step);
+        }
+        assert!(matches!(removal.step(1000, later()), Some(Removed::Whole)));
+        assert!(!chunk.exists());
     }
 
     /// Another directory at the chunk's path is not touched.
@@ -279,14 +307,14 @@ mod tests {
             }
             let mut removal = begin(directory.path(), identity(directory.path()));
             // Reads the entries, and visits the first one.
-            assert!(removal.step(1).is_none());
+            assert!(removal.step(1, later()).is_none());
             let from = if is_chunk_swapped { chunk.clone() } else { chunk.join("ust") };
             fs::rename(from, &moved).unwrap();
             if is_chunk_swapped {
                 fs::create_dir(&chunk).unwrap();
             }
             symlink(&other, chunk.join("ust")).unwrap();
-            let removed = (0..100).find_map(|_| removal.step(1)).unwrap();
+            let removed = (0..100).find_map(|_| removal.step(1, later())).unwrap();
             assert!(other.join("kept").exists(), "{removed:?}");
             if is_chunk_swapped {
                 assert!(matches!(removed, Removed::Gone), "{removed:?}");

@@ -25,10 +25,13 @@ pub(crate) struct SessionChunks {
     removed: u64,
     removed_bytes: u64,
     hook_failures: u64,
-    /// Time before which no rotation is attempted, because the last one has failed.
-    pub(crate) retry: Option<Instant>,
+    /// Time before which the agent does not rotate by itself, because of its last rotation or
+    /// because of a failed one.
+    pub(crate) rest: Option<Instant>,
     /// Set if programs may write to other chunks than the current one.
     pub(crate) is_moving: bool,
+    /// Time since which earlier chunks wait for being closed, or for programs to be moved.
+    waits_since: Option<Instant>,
     /// Set after a failed rotation or removal was logged, until a rotation succeeds.
     pub(crate) has_logged_failure: bool,
 }
@@ -75,8 +78,14 @@ pub(crate) const CHUNKS_MAX: usize = 1024;
 const CHUNKS_IN_TOTAL: u64 = 8;
 /// Maximum number of names that are tried for a chunk.
 const SAME_NAME_MAX: u32 = 1000;
-/// Pause after a failed rotation.
-pub(crate) const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// Minimum time between two rotations that the agent begins by itself: a rotation begins a trace of
+/// each program, while other sessions wait.
+pub(crate) const REST: Duration = Duration::from_secs(1);
+/// Minimum and maximum pause between two attempts to move the last programs, or to close a chunk.
+/// The pause is a part of the time that the chunk has waited.
+const PAUSE_MIN: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+const PAUSES: u32 = 8;
 
 impl DirectoryIdentity {
     /// Returns the identity of a directory.
@@ -119,8 +128,9 @@ impl SessionChunks {
             removed: 0,
             removed_bytes: 0,
             hook_failures: 0,
-            retry: None,
+            rest: None,
             is_moving: false,
+            waits_since: None,
             has_logged_failure: false,
         }
     }
@@ -169,7 +179,7 @@ impl SessionChunks {
             state: ChunkState::Open,
             is_handled: false,
         });
-        (self.retry, self.has_logged_failure, self.is_moving) = (None, false, true);
+        (self.has_logged_failure, self.is_moving, self.waits_since) = (false, true, None);
         Ok(())
     }
 
@@ -200,11 +210,35 @@ impl SessionChunks {
             || age_ms.is_some_and(|age_ms| age_of(begun) >= Duration::from_millis(age_ms))
     }
 
-    /// Returns the time at which the current chunk reaches its maximum age.
-    pub(crate) fn next_age(&self) -> Option<Instant> {
-        let begun = self.current().and_then(|chunk| chunk.begun)?;
-        let left = Duration::from_millis(self.rotation.age_ms?).saturating_sub(age_of(begun));
-        Instant::now().checked_add(left).map(|at| self.retry.map_or(at, |retry| at.max(retry)))
+    /// Returns the time of the next rotation by the agent itself, if no more is written until then.
+    pub(crate) fn next_rotation(&self, now: Instant) -> Option<Instant> {
+        let chunk = self.current().filter(|chunk| chunk.meter.written() > 0)?;
+        let is_full = self.size_max().is_some_and(|size_max| chunk.meter.written() >= size_max);
+        let by_age = self.rotation.age_ms.zip(chunk.begun).and_then(|(age_ms, begun)| {
+            now.checked_add(Duration::from_millis(age_ms).saturating_sub(age_of(begun)))
+        });
+        let next = is_full.then_some(now).or(by_age)?;
+        Some(self.rest.map_or(next, |rest| next.max(rest)))
+    }
+
+    /// Notes whether earlier chunks still wait for being closed, or for programs to be moved.
+    pub(crate) fn note_waiting(&mut self, now: Instant) {
+        let is_waiting = self.is_moving || self.has_chunk_to_close();
+        self.waits_since = is_waiting.then(|| self.waits_since.unwrap_or(now));
+    }
+
+    /// Returns the time of the next attempt to move programs and to close chunks; `None` if there is
+    /// nothing to do. The longer the wait, the longer is the pause: a full disk may never be freed.
+    pub(crate) fn next_attempt(&self, now: Instant) -> Option<Instant> {
+        let waited = now.saturating_duration_since(self.waits_since?);
+        now.checked_add((waited / PAUSES).clamp(PAUSE_MIN, PAUSE_MAX))
+    }
+
+    /// Notes that what is in the current chunk is being removed, for `session clear`.
+    pub(crate) fn clear_current(&mut self) {
+        let Some(chunk) = self.list.back_mut() else { return };
+        chunk.meter.clear();
+        chunk.begun = None;
     }
 
     /// Returns the size of all chunks together in bytes, without those that are being removed.
@@ -218,15 +252,17 @@ impl SessionChunks {
     }
 
     /// Returns the index of the oldest closed chunk if there are too many chunks, or if their total
-    /// size is too large.
-    pub(crate) fn excess(&self) -> Option<usize> {
+    /// size is too large. Chunks for which `is_used` returns true are left out: programs that have
+    /// returned to this agent still write to them.
+    pub(crate) fn excess(&self, is_used: impl Fn(&Chunk) -> bool) -> Option<usize> {
         let count = self.kept().count() as u64;
         let is_over = self.rotation.files.is_some_and(|files| count > files.into())
             || self
                 .rotation
                 .total
                 .is_some_and(|total| count > CHUNKS_MAX as u64 || self.bytes() > total);
-        let oldest = || self.list.iter().position(|chunk| chunk.state == ChunkState::Closed);
+        let may_go = |chunk: &Chunk| chunk.state == ChunkState::Closed && !is_used(chunk);
+        let oldest = || self.list.iter().position(may_go);
         is_over.then(oldest).flatten()
     }
 
@@ -343,4 +379,77 @@ impl SessionChunks {
 /// meanwhile.
 fn age_of(begun: Timestamp) -> Duration {
     Duration::try_from(Timestamp::now().duration_since(begun)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::owner::Owner;
+
+    /// Returns chunks below `directory`, of which the current one is the second.
+    fn chunks(directory: &Path, rotation: Rotation) -> SessionChunks {
+        let output = Output::trusted(directory.to_owned(), Owner { uid: 0, gid: 0 });
+        let mut chunks = SessionChunks::new(rotation);
+        for _ in 0..2 {
+            chunks.open_next(&output, "s").unwrap();
+        }
+        chunks
+    }
+
+    /// An empty chunk has no age, also if it was cleared: the agent does not look at it again and
+    /// again.
+    #[test]
+    fn cleared_chunks_have_no_age() {
+        let directory = tempfile::tempdir().unwrap();
+        let rotation = Rotation { age_ms: Some(1), ..Rotation::default() };
+        let mut chunks = chunks(directory.path(), rotation);
+        let now = Instant::now();
+        assert!(!chunks.is_due() && chunks.next_rotation(now).is_none());
+        chunks.current().unwrap().meter.add(1);
+        chunks.is_due();
+        std::thread::sleep(Duration::from_millis(2));
+        assert!(chunks.is_due() && chunks.next_rotation(now) == Some(now));
+        chunks.rest = Some(now + REST);
+        assert_eq!(chunks.next_rotation(now), Some(now + REST));
+        chunks.clear_current();
+        assert!(!chunks.is_due() && chunks.next_rotation(now).is_none());
+        chunks.rotation.age_ms = Some(3_600_000);
+        chunks.current().unwrap().meter.add(1);
+        assert!(!chunks.is_due() && chunks.next_rotation(now) > Some(now + REST));
+    }
+
+    /// The longer a chunk waits for a program, the more rarely the agent looks.
+    #[test]
+    fn attempts_become_rare() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut chunks = chunks(directory.path(), Rotation::default());
+        let begun = Instant::now();
+        let mut now = begun;
+        let mut attempts = 0;
+        while now < begun + Duration::from_secs(60) {
+            chunks.note_waiting(now);
+            let next = chunks.next_attempt(now).unwrap();
+            assert!(next >= now + PAUSE_MIN && next <= now + PAUSE_MAX);
+            (now, attempts) = (next, attempts + 1);
+        }
+        assert!((60..150).contains(&attempts), "{attempts}");
+        chunks.is_moving = false;
+        chunks.list[0].state = ChunkState::Closed;
+        chunks.note_waiting(now);
+        assert_eq!(chunks.next_attempt(now), None);
+    }
+
+    /// A chunk to which a program writes is not removed; another one is.
+    #[test]
+    fn used_chunks_are_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let rotation = Rotation { files: Some(1), ..Rotation::default() };
+        let mut chunks = chunks(directory.path(), rotation);
+        assert_eq!(chunks.excess(|_| false), None, "no chunk is closed");
+        chunks.list[0].state = ChunkState::Closed;
+        assert_eq!(chunks.excess(|_| false), Some(0));
+        assert_eq!(chunks.excess(|chunk| chunk.sequence == 1), None);
+        chunks.list[0].state = ChunkState::Removing;
+        assert_eq!(chunks.excess(|_| false), None);
+    }
 }

@@ -4,6 +4,7 @@
 use crate::attachment::{Attachment, AttachmentQuota, ChannelKey};
 use crate::catalog::Catalog;
 use crate::channel::{is_shape_of, shape_for, shape_of};
+use crate::chunks::ChunkState;
 use crate::deferred_close::DeferredClose;
 use crate::effect::Effect;
 use crate::log::Log;
@@ -283,7 +284,14 @@ impl<'n> Recorder<'n> {
         }
         let session = &self.sessions.list[index.session];
         let suspended = self.sessions.suspended.remove(&uuid);
-        adoption.trace = suspended.as_ref().and_then(|suspended| {
+        let is_removed = |suspended: &&SuspendedTrace| {
+            let chunks = session.chunks.as_ref();
+            let chunk = chunks.and_then(|chunks| chunks.chunk_of(&suspended.directory));
+            chunk.is_some_and(|chunk| chunk.state == ChunkState::Removing)
+        };
+        // What is written to a chunk that is being removed would be lost without being counted.
+        let kept = suspended.as_ref().filter(|suspended| !is_removed(suspended));
+        adoption.trace = kept.and_then(|suspended| {
             let pid = program.process.pid;
             let note = Note::new(self.sessions.notebook.clone(), session, pid, uuid);
             // If the trace cannot be continued, it stays unchanged, and a new trace is begun.

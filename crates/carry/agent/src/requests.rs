@@ -820,11 +820,10 @@ impl RequestHandler<'_> {
     /// Drops a session's packets in rings and open traces, and begins the removal of its closed
     /// traces.
     pub(crate) fn clear(&mut self, command: ConnectionId, session: usize, descriptors: Share) {
-        let session = &self.sessions.list[session];
+        let session = &mut self.sessions.list[session];
         let id = session.id;
         session.size_limit.clear();
-        let current = session.chunks.as_ref().and_then(SessionChunks::current);
-        current.iter().for_each(|chunk| chunk.meter.clear());
+        session.chunks.iter_mut().for_each(SessionChunks::clear_current);
         let mut job = ClearJob::begin(command, session, descriptors);
         self.programs.clear(id, |cleared| job.note(cleared));
         self.sessions.clear_evictions(id);

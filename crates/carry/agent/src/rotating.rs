@@ -6,7 +6,7 @@
 //! program with rings of an earlier agent is moved once these are written.
 
 use crate::chunk_removal::{ChunkRemoval, DESCRIPTORS, Removed};
-use crate::chunks::{CHUNKS_MAX, ChunkState, RETRY_PAUSE, SessionChunks};
+use crate::chunks::{CHUNKS_MAX, Chunk, ChunkState, REST, SessionChunks};
 use crate::clock::Clocks;
 use crate::effect::Effect;
 use crate::node::Node;
@@ -14,14 +14,15 @@ use crate::notebook::{Note, Notebook};
 use crate::page_cache::PageCacheTrimmer;
 use crate::program::Program;
 use crate::program_trace::{new_trace, prepare};
-
 use crate::quota::Quota;
 use crate::requests::failed;
 use crate::rotations::PendingRotation;
 use crate::session::{Session, SessionId};
 use crate::sessions::Sessions;
 use crate::source::ConnectionId;
+use crate::trace::Trace;
 use blkkin_control::{Failed, Reply, ToApplication, code};
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -30,10 +31,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Time for which a chunk stays open for programs that have not returned to this agent yet. Those
 /// that return later continue in the chunk where they were, and are moved then.
 const RETURN_TIME: Duration = Duration::from_secs(5);
-/// Pause between two attempts to move the last programs, or to close a chunk.
-const PAUSE: Duration = Duration::from_millis(10);
 /// Maximum number of directory entries removed per turn of the event loop, over all removals.
 const REMOVED_AT_ONCE: usize = 128;
+/// Time after which no further directory entry is removed in a turn, over all removals.
+const REMOVING_TIME: Duration = Duration::from_millis(2);
+
 impl Node {
     /// Begins a rotation that a command has requested. Events recorded so far are written to the
     /// chunk that is closed.
@@ -74,6 +76,8 @@ impl Node {
             self.move_programs(at);
             has_changed |= self.close_chunks(at, now);
             self.remove_excess(at);
+            let chunks = self.sessions.list[at].chunks.iter_mut();
+            chunks.for_each(|chunks| chunks.note_waiting(now));
         }
         has_changed |= self.step_chunk_removals();
         if has_changed {
@@ -87,11 +91,11 @@ impl Node {
         let session = &mut self.sessions.list[at];
         let (name, uid, output) = (&session.name, session.owner.uid, &session.output);
         let Some(chunks) = &mut session.chunks else { return false };
-        if !chunks.is_due() || chunks.retry.is_some_and(|retry| retry > now) {
+        if !chunks.is_due() || chunks.rest.is_some_and(|rest| rest > now) {
             return false;
         }
+        chunks.rest = Some(now + REST);
         let Err(error) = chunks.open_next(output, name) else { return true };
-        chunks.retry = Some(now + RETRY_PAUSE);
         if !std::mem::replace(&mut chunks.has_logged_failure, true) {
             let line = format!("session `{name}`: cannot create its next chunk: {error}");
             self.log.about(uid, &line);
@@ -173,7 +177,12 @@ impl Node {
         let (id, output) = (session.id, &session.output);
         let account = self.accounts.of(session.owner.uid);
         let Some(chunks) = &mut session.chunks else { return };
-        while let Some(chunk) = chunks.excess().and_then(|oldest| chunks.list.get_mut(oldest)) {
+        let traces = self.programs.all().filter_map(|one| one.traces.get(&id));
+        let used: HashSet<u64> = traces.map(Trace::chunk).collect();
+        let is_used = |chunk: &Chunk| used.contains(&chunk.sequence);
+        while let Some(oldest) = chunks.excess(is_used)
+            && let Some(chunk) = chunks.list.get_mut(oldest)
+        {
             chunk.state = ChunkState::Removing;
             let descriptors = account.reserve_unchecked(Quota::Descriptors, DESCRIPTORS);
             let place = (&*chunk.path, chunk.identity);
@@ -189,8 +198,15 @@ impl Node {
         let mut removals = std::mem::take(&mut self.sessions.chunk_removals);
         let entries = (REMOVED_AT_ONCE / removals.len().max(1)).max(1);
         let mut has_removed = false;
+        let end = Instant::now() + REMOVING_TIME;
+        // In the next turn, another removal comes first.
+        let by = removals.len().min(1);
+        removals.rotate_left(by);
         removals.retain_mut(|removal| {
-            let Some(removed) = removal.step(entries) else { return true };
+            if Instant::now() >= end {
+                return true;
+            }
+            let Some(removed) = removal.step(entries, end) else { return true };
             has_removed = true;
             let sessions = &mut self.sessions.list;
             let session = sessions.iter_mut().find(|session| session.id == removal.session);
@@ -244,8 +260,7 @@ impl Node {
         }
         let all = self.sessions.list.iter().filter_map(|session| session.chunks.as_ref());
         let next = all.filter_map(|chunks| {
-            let is_closing = chunks.is_moving || chunks.has_chunk_to_close();
-            is_closing.then(|| now + PAUSE).into_iter().chain(chunks.next_age()).min()
+            chunks.next_attempt(now).into_iter().chain(chunks.next_rotation(now)).min()
         });
         next.chain(self.rotations.iter().map(|pending| pending.deadline)).min()
     }
