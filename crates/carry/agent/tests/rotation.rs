@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::{Program, Succession, TraceContent, events, eventually, read, traces_below};
 
 const SUBBUFFER: usize = 64 << 10;
@@ -355,6 +355,79 @@ fn the_total_size_and_the_age_are_limited() {
         (summary.removed > 5).then_some(())
     });
     eventually("the limit is kept", || (chunks(&agents).0.bytes <= total).then_some(()));
+}
+
+/// With the smallest permitted size and age, the agent rotates by itself once a second at most: it
+/// serves other sessions, too.
+#[test]
+fn rotations_by_size_and_age_are_a_second_apart() {
+    let agents = Succession::begin(Limits::default());
+    let rotation = Rotation { size: Some(4096), age_ms: Some(1), ..Rotation::default() };
+    record_in_chunks(&agents, rotation);
+    let program = program(&agents);
+    let begun = Instant::now();
+    let mut recorded = 0;
+    while begun.elapsed() < Duration::from_millis(2500) {
+        record(&program, recorded..recorded + 20);
+        recorded += 20;
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let last = chunks(&agents).1.last().unwrap().sequence;
+    let seconds = begun.elapsed().as_secs();
+    assert!((3..=seconds + 2).contains(&last), "{last} chunks in {seconds} s");
+    // A command is not delayed.
+    record(&program, recorded..recorded + 20);
+    rotate(&agents).unwrap();
+    rotate(&agents);
+    assert!(chunks(&agents).1.last().unwrap().sequence > last);
+    assert_conserved(&agents.output(), recorded + 20, 0, "");
+}
+
+/// A program that returns while its chunk is being removed continues in the current chunk.
+#[test]
+fn programs_that_return_while_their_chunk_is_removed_lose_no_event() {
+    let mut agents = Succession::begin(Limits::default());
+    record_in_chunks(&agents, Rotation { files: Some(2), ..Rotation::default() });
+    let mut absent = program(&agents);
+    record(&absent, 0..100);
+    absent.lose_connection();
+    agents.start_next();
+    record(&absent, 100..200);
+    let name = "another_process_records";
+    let this = std::env::current_exe().unwrap();
+    let mut other = Command::new(this)
+        .args(["--exact", name, "--ignored"])
+        .env("TEST_SOCKET", agents.socket())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let chunk = rotate(&agents).unwrap();
+    // The removal of these files takes many turns of the agent.
+    (0..4000).for_each(|name| fs::write(chunk.join(format!("{name}")), "").unwrap());
+    eventually("the next rotation", || rotate(&agents));
+    absent.reconnect_to(&agents.socket());
+    assert!(chunk.exists(), "it was removed too early for this test");
+    absent.while_handling(|| eventually("the removal", || (!chunk.exists()).then_some(())));
+    record(&absent, 200..300);
+    other.kill().unwrap();
+    other.wait().unwrap();
+    agents.end();
+    let numbers = read_all(&agents.output()).numbers.into_iter().map(|(_, number)| number);
+    let of_absent: Vec<u64> = numbers.filter(|number| *number < 1000).collect();
+    assert_eq!(of_absent, (100..300).collect::<Vec<u64>>());
+}
+
+/// The other process of the test above. It is ended by that test.
+#[test]
+#[ignore = "another test runs it"]
+fn another_process_records() {
+    let Ok(socket) = std::env::var("TEST_SOCKET") else { return };
+    let mut program = Program::start_at(Path::new(&socket));
+    program.add_type(0, "test:first");
+    for number in 1000..4000 {
+        program.while_handling(|| std::thread::sleep(Duration::from_millis(10)));
+        program.record(program.newest, 0, number);
+    }
 }
 
 /// The limits and the list of chunks survive the agent, and so do counts of failed hooks.
