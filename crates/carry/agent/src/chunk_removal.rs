@@ -193,6 +193,7 @@ impl ChunkRemoval {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::Root;
     use crate::owner::Owner;
     use crate::quota::{Accounts, Limits, Quota};
     use std::fs;
@@ -241,6 +242,30 @@ mod tests {
         assert!(matches!(removed, Removed::Whole), "{removed:?}");
         assert!(steps > 3, "it is done in steps");
         assert!(!chunk.exists() && other.join("kept").exists());
+    }
+
+    /// Chunks of guarded outputs are removed, too, also those right below the output's directory.
+    #[test]
+    fn chunks_of_guarded_outputs_are_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        let own = rustix::process::getuid().as_raw();
+        let owner = Owner { uid: own, gid: rustix::process::getgid().as_raw() };
+        let mut accounts = Accounts::new(Limits::default(), None);
+        let mut share = |count| accounts.of(own).reserve(Quota::Descriptors, count).unwrap();
+        let output = Output::guarded(path.to_owned(), owner);
+        output.open(Root::open(path, owner, share(1)));
+        for name in ["chunk", "day/chunk"] {
+            let chunk = path.join(name);
+            fs::create_dir_all(chunk.join("ust/pid")).unwrap();
+            fs::write(chunk.join("ust/file"), "").unwrap();
+            let identity = DirectoryIdentity::of(&output, &chunk).unwrap();
+            let place = (&*chunk, identity);
+            let mut removal = ChunkRemoval::begin(1, 1, output.clone(), place, share(DESCRIPTORS));
+            let removed = removal.step(100, later());
+            assert!(matches!(removed, Some(Removed::Whole)), "{removed:?}");
+            assert!(!chunk.exists());
+        }
     }
 
     /// A step whose time is over removes one entry, so that slow file systems do not make the other
