@@ -317,8 +317,8 @@ mod tests {
         assert!(moved.join("kept").exists() && chunk.is_symlink());
     }
 
-    /// What links point to is not removed, even if a user has put them into the place of
-    /// directories while the chunk is being removed.
+    /// The target of a link is not removed, even if a user has put the link into the place of a
+    /// directory while the chunk is being removed.
     #[test]
     fn links_that_are_put_into_place_meanwhile_are_not_followed() {
         for is_chunk_swapped in [true, false] {

@@ -227,8 +227,8 @@ impl SessionChunks {
         self.waits_since = is_waiting.then(|| self.waits_since.unwrap_or(now));
     }
 
-    /// Returns the time of the next attempt to move programs and to close chunks; `None` if there is
-    /// nothing to do. The longer the wait, the longer is the pause: a full disk may never be freed.
+    /// Returns the time of the next attempt to move programs and to close chunks; `None` if nothing
+    /// waits. The longer the wait, the longer is the pause: a full disk may never be freed.
     pub(crate) fn next_attempt(&self, now: Instant) -> Option<Instant> {
         let waited = now.saturating_duration_since(self.waits_since?);
         now.checked_add((waited / PAUSES).clamp(PAUSE_MIN, PAUSE_MAX))

@@ -225,8 +225,8 @@ impl Output {
         Ok(Dir::new(self.open_at(path, flags, Mode::empty())?)?)
     }
 
-    /// Opens the directory that contains `path` as a base for [`find_within`](Self::find_within) and
-    /// [`remove_within`](Self::remove_within). Returns it with the last component of `path`.
+    /// Opens the directory that contains `path` as a base for [`find_within`](Self::find_within)
+    /// and [`remove_within`](Self::remove_within). Returns it with the last component of `path`.
     pub(crate) fn find_parent<'p>(&self, path: &'p Path) -> io::Result<(OwnedFd, &'p OsStr)> {
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         match (self.place(path)?.0, path.parent()) {
