@@ -8,8 +8,11 @@ pub use crate::memory::Machine;
 pub(crate) use crate::memory::{PAGE, Page, Segment, long};
 use crate::memory::{half, word};
 use crate::source::Source;
+use crate::stored;
+use std::cmp::Reverse;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 
 /// Maximum number of segments of an ELF file. The dump of a large machine has some hundred, the
@@ -22,7 +25,7 @@ pub struct Image {
     content: Content,
     space: Space,
     machine: Machine,
-    /// Parts of memory in the file, ordered by address and without overlap.
+    /// Parts of memory of which the file has bytes, ordered by address and without overlap.
     segments: Vec<Segment>,
     /// Set if the file ends before its segments do.
     is_cut_off: bool,
@@ -75,7 +78,8 @@ impl Image {
                 let is_shared = bytes.starts_with(b"blkring\0") || bytes.starts_with(b"blkcatal");
                 let space = if is_shared { Space::File } else { Space::Physical };
                 let whole = size - size % PAGE as u64;
-                let segments = vec![Segment { address: 0, offset: 0, size: whole }];
+                let whole = Segment { address: 0, offset: 0, size: whole };
+                let segments = stored_in(&source, vec![whole])?;
                 let content = Content::Plain(source);
                 Ok(Image { content, space, machine: Machine::own(), segments, is_cut_off: false })
             }
@@ -113,15 +117,10 @@ impl Image {
             is_cut_off |= present < load.size;
             segments.extend(Segment { address, offset: load.offset, size: present }.whole_pages());
         }
-        segments.sort_unstable_by_key(|segment: &Segment| segment.address);
-        let mut end = 0;
-        segments.retain(|segment| {
-            let is_after = segment.address >= end;
-            if is_after {
-                end = segment.address + segment.size;
-            }
-            is_after
-        });
+        let segments = without_overlap(stored_in(&source, segments)?);
+        if is_repeated(&segments) {
+            return Err(ImageError::Damaged("its segments are the same part of the file"));
+        }
         Ok(Image { content: Content::Plain(source), space, machine, segments, is_cut_off })
     }
 
@@ -140,7 +139,7 @@ impl Image {
         self.is_cut_off
     }
 
-    /// Returns the number of pages in the image.
+    /// Returns the number of pages in the image, without those in gaps of the file.
     pub fn page_count(&self) -> u64 {
         self.segments.iter().map(|segment| segment.size / PAGE as u64).sum()
     }
@@ -175,6 +174,38 @@ impl Image {
             Content::Compressed(pages) => pages.read(offset, bytes),
         }
     }
+}
+
+fn stored_in(source: &Source, segments: Vec<Segment>) -> Result<Vec<Segment>, ImageError> {
+    stored::pages_of(source, segments, PAGE as u64, |offset| offset)
+}
+
+/// Sorts segments by address, and cuts what a segment before has: of segments with the same
+/// start, the longest remains.
+fn without_overlap(mut segments: Vec<Segment>) -> Vec<Segment> {
+    segments.sort_unstable_by_key(|segment| (segment.address, Reverse(segment.size)));
+    let mut end = 0;
+    let rests = segments.into_iter().filter_map(|segment| {
+        let rest = segment.after(end)?;
+        end = rest.address + rest.size;
+        Some(rest)
+    });
+    rests.collect()
+}
+
+/// Returns true if most of the segments' bytes are the same bytes of the file, so that an image
+/// could be far larger than its file.
+fn is_repeated(segments: &[Segment]) -> bool {
+    let mut places: Vec<Range<u64>> =
+        segments.iter().map(|one| one.offset..one.offset + one.size).collect();
+    places.sort_unstable_by_key(|place| place.start);
+    let (mut sum, mut distinct, mut end) = (0u64, 0u64, 0);
+    for place in places {
+        sum = sum.saturating_add(place.end - place.start);
+        distinct += place.end.saturating_sub(place.start.max(end));
+        end = end.max(place.end);
+    }
+    sum / 2 > distinct
 }
 
 /// A loadable segment of an ELF file.

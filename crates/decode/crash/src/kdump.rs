@@ -11,8 +11,10 @@
 use crate::error::ImageError;
 use crate::memory::{Machine, PAGE, Page, Segment, half, long, word};
 use crate::source::Source;
+use crate::stored;
 use flate2::{Decompress, FlushDecompress};
 use std::io;
+use std::ops::Range;
 
 const HEADER_SIZE: usize = 464;
 const SUB_HEADER_SIZE: usize = 104;
@@ -85,9 +87,7 @@ impl Dump {
         if size > BITMAP_SIZE_MAX || bitmaps + 2 * size > source.size() {
             return Err(ImageError::Damaged("its bitmap of pages"));
         }
-        let mut bitmap = vec![0; size as usize];
-        source.read_exact_at(&mut bitmap, bitmaps + size)?;
-        let segments = segments_of(&bitmap, frames).ok_or(ImageError::Damaged("its bitmap"))?;
+        let segments = segments_of(&source, bitmaps + size..bitmaps + 2 * size, frames)?;
         let descriptions = bitmaps + 2 * size;
         let pages: u64 = segments.iter().map(|segment| segment.size / block).sum();
         if descriptions + pages * DESCRIPTION_SIZE as u64 > source.size() {
@@ -97,33 +97,69 @@ impl Dump {
         if let Some(before) = pages.checked_sub(1) {
             source.read_exact_at(&mut last, descriptions + before * DESCRIPTION_SIZE as u64)?;
         }
+        let segments = stored::pages_of(&source, segments, DESCRIPTION_SIZE as u64, |offset| {
+            descriptions + offset / block * DESCRIPTION_SIZE as u64
+        })?;
         let is_cut_off = long(&last, 0).saturating_add(word(&last, 8).into()) > source.size();
         let pages = CompressedPages { source, descriptions };
         Ok(Dump { pages, machine, segments, is_cut_off })
     }
 }
 
-/// Returns the runs of frames whose bits are set, as segments; `None` if there are too many.
-fn segments_of(bitmap: &[u8], frames: u64) -> Option<Vec<Segment>> {
-    let page = PAGE as u64;
-    let mut segments: Vec<Segment> = Vec::new();
-    let mut offset = 0;
-    for (byte, first) in bitmap.iter().zip((0u64..).step_by(8)) {
-        for bit in (0..8).filter(|bit| byte >> bit & 1 != 0) {
-            let address = (first + bit) * page;
-            if first + bit >= frames {
-                break;
-            }
-            let is_full = segments.len() == RUNS_MAX;
-            match segments.last_mut() {
-                Some(last) if last.address + last.size == address => last.size += page,
-                _ if is_full => return None,
-                _ => segments.push(Segment { address, offset, size: page }),
-            }
-            offset += page;
-        }
+/// Returns the runs of frames whose bits are set in the bitmap at `place`, as segments.
+fn segments_of(
+    source: &Source,
+    place: Range<u64>,
+    frames: u64,
+) -> Result<Vec<Segment>, ImageError> {
+    /// Size of the parts of the bitmap that are read at once, in bytes.
+    const PART_SIZE: u64 = 1 << 16;
+    let mut runs = Runs { segments: Vec::new(), offset: 0, frames };
+    let mut bytes = vec![0; PART_SIZE as usize];
+    let mut at = place.start;
+    while let Some(stored) = source.next_stored(at..place.end) {
+        let end = stored.end.min(stored.start + PART_SIZE);
+        let bytes = &mut bytes[..(end - stored.start) as usize];
+        source.read_exact_at(bytes, stored.start)?;
+        runs.add(bytes, 8 * (stored.start - place.start)).ok_or(ImageError::Damaged(
+            "its bitmap has more runs of pages than a machine's memory",
+        ))?;
+        at = end;
     }
-    Some(segments)
+    Ok(runs.segments)
+}
+
+/// Runs of frames, from parts of a bitmap in their order.
+struct Runs {
+    segments: Vec<Segment>,
+    /// Offset of the next page, which counts the bytes of all pages together.
+    offset: u64,
+    /// Number of frames of the machine. Later bits mean nothing.
+    frames: u64,
+}
+
+impl Runs {
+    /// Adds the frames from `first` on whose bits are set. Returns `None` if there are too many
+    /// runs.
+    fn add(&mut self, bitmap: &[u8], first: u64) -> Option<()> {
+        let page = PAGE as u64;
+        for (byte, first) in bitmap.iter().zip((first..).step_by(8)) {
+            for bit in (0..8).filter(|bit| byte >> bit & 1 != 0) {
+                let address = (first + bit) * page;
+                if first + bit >= self.frames {
+                    break;
+                }
+                let is_full = self.segments.len() == RUNS_MAX;
+                match self.segments.last_mut() {
+                    Some(last) if last.address + last.size == address => last.size += page,
+                    _ if is_full => return None,
+                    _ => self.segments.push(Segment { address, offset: self.offset, size: page }),
+                }
+                self.offset += page;
+            }
+        }
+        Some(())
+    }
 }
 
 impl CompressedPages {

@@ -7,7 +7,7 @@
 //! nor files of the machine are needed.
 //!
 //! 1. `image` recognizes the format of a file, and maps addresses to it; `kdump` decompresses
-//!    pages, `source` restores flattened files.
+//!    pages, `source` restores flattened files, `stored` skips gaps.
 //! 2. `scan` reads all of the image, and finds the first pages of areas by their magic numbers.
 //! 3. `tables` finds the other pages of an area, which are scattered in physical memory, by the
 //!    page tables of the processes that have mapped the area; `area` puts them together.
@@ -32,6 +32,7 @@ mod output;
 mod recover;
 mod scan;
 mod source;
+mod stored;
 mod tables;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,7 @@
 //! Pieces of memory: pages, segments, and little-endian numbers.
 
+use std::ops::Range;
+
 /// Size of a page in bytes, on all supported machines.
 pub(crate) const PAGE: usize = 4096;
 /// Bytes of a page.
@@ -40,6 +42,19 @@ impl Segment {
         address.checked_add(size)?;
         let offset = self.offset.checked_add(skipped)?;
         (size > 0).then_some(Segment { address, offset, size })
+    }
+
+    /// Returns the pages with these indexes.
+    pub(crate) fn part(self, pages: Range<u64>) -> Segment {
+        let start = pages.start * PAGE as u64;
+        let size = (pages.end - pages.start) * PAGE as u64;
+        Segment { address: self.address + start, offset: self.offset + start, size }
+    }
+
+    /// Returns the part of the segment from address `start` on; `None` if it ends before.
+    pub(crate) fn after(self, start: u64) -> Option<Segment> {
+        let skipped = start.saturating_sub(self.address);
+        (skipped < self.size).then(|| self.part(skipped / PAGE as u64..self.size / PAGE as u64))
     }
 }
 

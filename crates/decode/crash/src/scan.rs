@@ -3,7 +3,7 @@
 use crate::image::{Image, Machine, PAGE, Page, Space, long};
 use std::io;
 use std::num::NonZero;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// Size of the parts that are read at once, in bytes.
 const PART_SIZE: u64 = 1 << 20;
@@ -55,14 +55,14 @@ struct Part {
 /// Reads all of an image on some threads. Memory use is bounded by 8 bytes for each page of the
 /// image.
 pub(crate) fn scan(image: &Image) -> io::Result<ScanResult> {
-    let parts: Vec<Part> = image.segments().iter().flat_map(parts_of).collect();
+    let parts = Mutex::new(image.segments().iter().flat_map(parts_of));
+    let next = || parts.lock().unwrap_or_else(PoisonError::into_inner).next();
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX);
-    let next = AtomicUsize::new(0);
     let scan_parts = || {
         let mut found = ScanResult::default();
         let mut bytes = vec![0; PART_SIZE as usize];
         let tables_of = (image.space() == Space::Physical).then_some(image.machine());
-        while let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
+        while let Some(part) = next() {
             let bytes = &mut bytes[..part.size];
             image.read_part(part.offset, bytes)?;
             let (pages, _) = bytes.as_chunks::<PAGE>();

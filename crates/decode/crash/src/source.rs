@@ -6,9 +6,12 @@
 //! later record replaces the bytes of an earlier one. An offset of -1 ends the records.
 
 use crate::error::ImageError;
+use rustix::fs::{SeekFrom, seek};
+use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 /// Maximum number of records of a flattened file: enough for the dumps of machines with 64 GiB.
@@ -69,6 +72,33 @@ impl Source {
             }
         }
         Ok(())
+    }
+
+    /// Returns the first part of a range of which the file has bytes; `None` if all of the range is
+    /// in gaps, whose bytes are zeros: between the records of a flattened file, or in holes.
+    pub(crate) fn next_stored(&self, range: Range<u64>) -> Option<Range<u64>> {
+        if range.is_empty() {
+            return None;
+        }
+        let Some(parts) = &self.parts else { return self.next_data(range) };
+        let before = parts.range(..=range.start).next_back();
+        let over = before.filter(|(_, part)| part.end > range.start);
+        let (start, part) = over.or_else(|| parts.range(range.clone()).next())?;
+        Some(range.start.max(*start)..range.end.min(part.end))
+    }
+
+    /// Returns the first part of a range of a file that is not in a hole.
+    fn next_data(&self, range: Range<u64>) -> Option<Range<u64>> {
+        match seek(&self.file, SeekFrom::Data(range.start)) {
+            Ok(start) if start < range.end => {
+                let hole = seek(&self.file, SeekFrom::Hole(start)).ok();
+                let end = hole.filter(|hole| *hole > start).unwrap_or(range.end);
+                Some(start..end.min(range.end))
+            }
+            Ok(_) | Err(Errno::NXIO) => None,
+            // The file system does not tell.
+            Err(_) => Some(range),
+        }
     }
 }
 
