@@ -5,6 +5,7 @@ use crate::image::{Image, PAGE, Page};
 use crate::{FoundTrace, Options, Problem, Report, extract};
 use blkkin_control::catalog::{self, encode, encode_word, word_of};
 use blkkin_control::{EventType, Field, FieldKind, Level, RingDescription, Width};
+use blkkin_ctf::decode::Decoder;
 use blkkin_ring::packet;
 use blkkin_ring::{Cells, Clock, DESCRIPTION, Encoder, Mode, Outcome, Room, Shape, Writer};
 use blkkin_sys::SharedMemory;
@@ -14,6 +15,7 @@ use std::fs;
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 const IDENTITY: u64 = 77;
 /// Size of an event: id, time, number.
@@ -67,17 +69,26 @@ fn rings(shape: &Shape, count: u64) -> Vec<u8> {
     bytes
 }
 
-fn catalog() -> Vec<u8> {
+fn event_type() -> EventType {
     let kind = FieldKind::Unsigned { width: Width::Bits64, hex: false };
-    let event_type = EventType {
+    EventType {
         index: 0,
         name: "test:number".to_owned(),
         level: Level::Info,
         file: String::new(),
         line: 0,
         fields: vec![Field { name: "n".to_owned(), kind }],
-    };
-    let described = encode(&event_type).unwrap();
+    }
+}
+
+/// Returns a decoder of the events.
+pub(crate) fn decoder() -> Decoder {
+    let schema = blkkin_agent::schema_of_rings([1; 16], &[(0, &description())], &[event_type()]);
+    Decoder::new(Arc::new(schema.unwrap())).unwrap()
+}
+
+fn catalog() -> Vec<u8> {
+    let described = encode(&event_type()).unwrap();
     let place = catalog::DESCRIPTIONS..catalog::DESCRIPTIONS + described.len();
     let mut bytes = vec![0; catalog::SIZE];
     let words = [
