@@ -41,6 +41,8 @@ pub(crate) struct Areas {
     pub(crate) catalogs: Vec<CatalogArea>,
     /// Number of first pages that no process has mapped: remnants of freed memory.
     pub(crate) unmapped: u64,
+    /// Number of pages of the image that cannot be read.
+    pub(crate) unreadable: u64,
     /// Addresses of the pages that lead to others: first pages, pages of catalogs, page tables.
     pub(crate) structure: Vec<u64>,
 }
@@ -99,14 +101,14 @@ fn is_zero(page: &Page) -> bool {
 impl Areas {
     /// Finds all areas of an image, which is number `number` in the list of images.
     pub(crate) fn find(image: &Image, number: usize) -> io::Result<Areas> {
-        let found = scan(image)?;
+        let (found, unreadable) = image.count_unreadable(|| scan(image))?;
         let mut claims = Claims::new(image);
         let firsts = FirstPages::read(image, &found)?;
         let tables = match image.space() {
             Space::Physical => Some(Tables::find(image, &found.tables, &firsts.addresses())?),
             Space::Process | Space::File => None,
         };
-        let mut areas = Areas::default();
+        let mut areas = Areas { unreadable, ..Areas::default() };
         let mut area_of = |address: u64, size: u64| -> io::Result<Option<Area>> {
             let count = size.div_ceil(PAGE as u64);
             let pages = match &tables {

@@ -167,6 +167,18 @@ impl Image {
         self.read_part(offset, page).map(|()| true)
     }
 
+    /// Calls `read`, which reads each page once. Returns its result, and the number of pages that
+    /// cannot be read. Fails if these are most.
+    pub(crate) fn count_unreadable<T>(
+        &self,
+        read: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<(T, u64)> {
+        let Content::Compressed(pages) = &self.content else { return Ok((read()?, 0)) };
+        pages.start_count();
+        let result = read()?;
+        Ok((result, pages.check(self.page_count())?))
+    }
+
     /// Reads a part of a segment.
     pub(crate) fn read_part(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
         match &self.content {

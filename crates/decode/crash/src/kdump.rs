@@ -15,6 +15,7 @@ use crate::stored;
 use flate2::{Decompress, FlushDecompress};
 use std::io;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const HEADER_SIZE: usize = 464;
 const SUB_HEADER_SIZE: usize = 104;
@@ -35,6 +36,16 @@ pub(crate) struct CompressedPages {
     source: Source,
     /// Offset of the descriptions in the file.
     descriptions: u64,
+    unknown: UnknownPages,
+}
+
+/// Pages whose compression is not known, among those that were read: the description of a page may
+/// be damaged, or all pages are compressed by a method that cannot be read.
+#[derive(Debug, Default)]
+struct UnknownPages {
+    count: AtomicU64,
+    /// Flags of the last one.
+    flags: AtomicU32,
 }
 
 /// A dump whose header was read.
@@ -101,7 +112,7 @@ impl Dump {
             descriptions + offset / block * DESCRIPTION_SIZE as u64
         })?;
         let is_cut_off = long(&last, 0).saturating_add(word(&last, 8).into()) > source.size();
-        let pages = CompressedPages { source, descriptions };
+        let pages = CompressedPages { source, descriptions, unknown: UnknownPages::default() };
         Ok(Dump { pages, machine, segments, is_cut_off })
     }
 }
@@ -164,7 +175,8 @@ impl Runs {
 
 impl CompressedPages {
     /// Decompresses the pages from `offset` on, which counts the bytes of all pages together.
-    /// A page that is damaged becomes zeros, as a page that the dump lacks.
+    /// A page that is damaged, or whose compression is not known, becomes zeros, as a page that the
+    /// dump lacks.
     pub(crate) fn read(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
         let first = offset / PAGE as u64;
         let (pages, _) = bytes.as_chunks_mut::<PAGE>();
@@ -175,8 +187,13 @@ impl CompressedPages {
         let mut compressed = Vec::new();
         for (page, description) in pages.iter_mut().zip(descriptions.chunks(DESCRIPTION_SIZE)) {
             let (at, size) = (long(description, 0), word(description, 8) as usize);
-            let compression = Compression::of_flags(word(description, 12))?;
+            let flags = word(description, 12);
             page.fill(0);
+            let Some(compression) = Compression::of_flags(flags) else {
+                self.unknown.count.fetch_add(1, Ordering::Relaxed);
+                self.unknown.flags.store(flags, Ordering::Relaxed);
+                continue;
+            };
             compressed.resize(size.min(COMPRESSED_SIZE_MAX), 0);
             if self.source.read_exact_at(&mut compressed, at).is_ok()
                 && compression.expand(&compressed, page, &mut inflater).is_none()
@@ -186,24 +203,42 @@ impl CompressedPages {
         }
         Ok(())
     }
+
+    /// Sets the number of pages with an unknown compression to 0.
+    pub(crate) fn start_count(&self) {
+        self.unknown.count.store(0, Ordering::Relaxed);
+    }
+
+    /// Returns the number of pages with an unknown compression, of `pages` pages that were read.
+    /// Fails if most are.
+    pub(crate) fn check(&self, pages: u64) -> io::Result<u64> {
+        let count = self.unknown.count.load(Ordering::Relaxed);
+        if count <= pages / 2 {
+            return Ok(count);
+        }
+        let name = match self.unknown.flags.load(Ordering::Relaxed) & Compression::FLAGS {
+            2 => "LZO",
+            4 => "Snappy",
+            _ => "another method",
+        };
+        let text = format!(
+            "its pages are compressed by {name}, which cannot be read; `makedumpfile -c` \
+             compresses by zlib"
+        );
+        Err(io::Error::new(io::ErrorKind::Unsupported, text))
+    }
 }
 
 impl Compression {
-    fn of_flags(flags: u32) -> io::Result<Compression> {
-        let unknown = |name| {
-            let text = format!(
-                "its pages are compressed by {name}, which cannot be read; `makedumpfile -c` \
-                 compresses by zlib"
-            );
-            Err(io::Error::new(io::ErrorKind::Unsupported, text))
-        };
-        match flags & 0x3f {
-            0 => Ok(Compression::None),
-            1 => Ok(Compression::Zlib),
-            2 => unknown("LZO"),
-            4 => unknown("Snappy"),
-            0x20 => Ok(Compression::Zstd),
-            _ => unknown("another method"),
+    /// Flags that tell the method.
+    const FLAGS: u32 = 0x3f;
+
+    fn of_flags(flags: u32) -> Option<Compression> {
+        match flags & Compression::FLAGS {
+            0 => Some(Compression::None),
+            1 => Some(Compression::Zlib),
+            0x20 => Some(Compression::Zstd),
+            _ => None,
         }
     }
 

@@ -69,6 +69,9 @@ pub struct Report {
     /// Number of areas whose memory was freed before the crash, so that nothing but the first page
     /// may be left of them.
     pub freed: u64,
+    /// Number of pages in the images that are compressed by an unknown method: their descriptions
+    /// are damaged. They are as pages that an image lacks.
+    pub unreadable: u64,
     /// Addresses of the pages that lead to others: the first pages of rings, the pages of catalogs,
     /// and page tables. Without one of them, more than its own contents may be lost.
     pub structure: Vec<u64>,
@@ -139,13 +142,15 @@ pub fn extract(images: &[Image], options: &Options) -> io::Result<Report> {
         all.rings.append(&mut areas.rings);
         all.catalogs.append(&mut areas.catalogs);
         all.unmapped += areas.unmapped;
+        all.unreadable += areas.unreadable;
         all.structure.append(&mut areas.structure);
     }
     let mut by_trace: BTreeMap<[u8; 16], Vec<RingArea>> = BTreeMap::new();
     for area in all.rings {
         by_trace.entry(area.shape.uuid).or_default().push(area);
     }
-    let mut report = Report { traces: Vec::new(), freed: all.unmapped, structure: all.structure };
+    let Areas { unmapped: freed, unreadable, structure, .. } = all;
+    let mut report = Report { traces: Vec::new(), freed, unreadable, structure };
     for (uuid, areas) in by_trace {
         let trace = TraceExtraction { images, options, catalogs: &all.catalogs, uuid, areas };
         report.traces.push(trace.run()?);

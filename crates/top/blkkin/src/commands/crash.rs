@@ -164,6 +164,10 @@ fn notes(report: &Report, is_written: bool) {
     if report.traces.is_empty() {
         note("there are no rings of BlkKin in this memory");
     }
+    if report.unreadable > 0 {
+        let pages = plural(report.unreadable, "page");
+        note(&format!("{pages} of the dump cannot be read: their descriptions are damaged"));
+    }
     for trace in &report.traces {
         let name = match &trace.program {
             Some(program) => format!("{} ({})", program.name, program.pid),
