@@ -5,30 +5,34 @@ use crate::scan::{ScanResult, scan};
 use crate::tables::{Claims, Pages, Tables};
 use blkkin_control::{RingDescription, catalog};
 use blkkin_ring::{DESCRIPTION, SHAPE_SIZE, Shape};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Shared memory that an image holds in part or in whole.
 #[derive(Debug)]
 pub(crate) struct Area {
-    pages: Pages,
+    /// Pages by image. The first are the area's own; the others are of copies of the area, and fill
+    /// its gaps.
+    parts: Vec<(usize, Arc<Pages>)>,
 }
 
 /// The memory of a set of rings.
 #[derive(Debug)]
 pub(crate) struct RingArea {
-    /// Index of the image in the list of images.
-    pub(crate) image: usize,
     pub(crate) area: Area,
     pub(crate) shape: Shape,
     /// `None` if an older agent made the rings, or if the description is damaged.
     pub(crate) description: Option<RingDescription>,
+    /// For rings of which a later copy has sub-buffers: the least number of these. Those from there
+    /// on are read from the copy.
+    pub(crate) limits: BTreeMap<usize, u64>,
 }
 
 /// The memory of a catalog.
 #[derive(Debug)]
 pub(crate) struct CatalogArea {
-    pub(crate) image: usize,
     pub(crate) area: Area,
     /// Number by which rings name the catalog; 0 if the program has not chosen one.
     pub(crate) number: u64,
@@ -57,38 +61,73 @@ pub(crate) struct LoadedRange {
 }
 
 impl Area {
-    /// Returns the number of pages that were found.
-    pub(crate) fn page_count(&self) -> u64 {
-        self.pages.len() as u64
+    /// Returns an area of the pages `pages` of image number `image`.
+    fn new(image: usize, pages: Pages) -> Area {
+        Area { parts: vec![(image, Arc::new(pages))] }
     }
 
-    /// Returns the indexes of the pages within a range of pages.
-    pub(crate) fn pages_in(&self, range: Range<u64>) -> impl Iterator<Item = u64> {
-        self.pages.range(range).map(|(index, _)| *index)
+    /// Fills the gaps of the area by the pages of a copy. Copies after the first few are ignored.
+    pub(crate) fn fill(&mut self, copy: &Area) {
+        /// Maximum number of parts, which bounds the work on forged images.
+        const PARTS_MAX: usize = 8;
+        let more = copy.parts.first().filter(|_| self.parts.len() < PARTS_MAX);
+        self.parts.extend(more.cloned());
+    }
+
+    /// Returns the area without the pages of copies.
+    pub(crate) fn own(&self) -> Area {
+        Area { parts: self.parts.iter().take(1).cloned().collect() }
+    }
+
+    fn own_pages(&self) -> impl Iterator<Item = (&u64, &u64)> {
+        self.parts.first().into_iter().flat_map(|(_, pages)| pages.iter())
+    }
+
+    /// Returns the number of pages that were found, without those of copies.
+    pub(crate) fn page_count(&self) -> u64 {
+        self.parts.first().map_or(0, |(_, pages)| pages.len() as u64)
+    }
+
+    /// Returns the indexes of the pages within a range of pages, in ascending order.
+    pub(crate) fn pages_in(&self, range: Range<u64>) -> Box<dyn Iterator<Item = u64> + '_> {
+        let indexes = |pages: &'_ Pages| -> Vec<u64> {
+            pages.range(range.clone()).map(|(index, _)| *index).collect()
+        };
+        match &self.parts[..] {
+            [(_, pages)] => Box::new(pages.range(range).map(|(index, _)| *index)),
+            parts => {
+                let all: BTreeSet<u64> =
+                    parts.iter().flat_map(|(_, pages)| indexes(pages)).collect();
+                Box::new(all.into_iter())
+            }
+        }
     }
 
     /// Reads a range of bytes, which starts at a page.
-    pub(crate) fn load(&self, image: &Image, range: Range<u64>) -> io::Result<LoadedRange> {
+    pub(crate) fn load(&self, images: &[Image], range: Range<u64>) -> io::Result<LoadedRange> {
         let first = range.start / PAGE as u64;
         let size = (range.end - range.start) as usize;
         let count = size.div_ceil(PAGE);
         let mut loaded = LoadedRange { bytes: vec![0; count * PAGE], has: vec![false; count] };
         let (pages, _) = loaded.bytes.as_chunks_mut::<PAGE>();
-        for (index, address) in self.pages.range(first..first + count as u64) {
-            let at = (index - first) as usize;
-            let (Some(page), Some(has)) = (pages.get_mut(at), loaded.has.get_mut(at)) else {
-                continue;
-            };
-            *has = image.read_page(*address, page)? && !is_zero(page);
+        for (image, part) in &self.parts {
+            let Some(image) = images.get(*image) else { continue };
+            for (index, address) in part.range(first..first + count as u64) {
+                let at = (index - first) as usize;
+                let (Some(page), Some(has)) = (pages.get_mut(at), loaded.has.get_mut(at)) else {
+                    continue;
+                };
+                *has = *has || (image.read_page(*address, page)? && !is_zero(page));
+            }
         }
         loaded.bytes.truncate(size);
         Ok(loaded)
     }
 
     /// Reads bytes at any place; `None` unless the image has all of their pages.
-    pub(crate) fn bytes(&self, image: &Image, range: Range<u64>) -> io::Result<Option<Vec<u8>>> {
+    pub(crate) fn bytes(&self, images: &[Image], range: Range<u64>) -> io::Result<Option<Vec<u8>>> {
         let start = range.start / PAGE as u64 * PAGE as u64;
-        let loaded = self.load(image, start..range.end)?;
+        let loaded = self.load(images, start..range.end)?;
         let is_whole = loaded.has.iter().all(|has| *has);
         Ok(is_whole.then(|| loaded.bytes[(range.start - start) as usize..].to_vec()))
     }
@@ -116,12 +155,13 @@ impl Areas {
                 Some(tables) => tables.pages_of(image, address, count, &mut claims)?,
                 None => contiguous(image, address, count, &mut claims)?,
             };
-            Ok(Some(Area { pages }))
+            Ok(Some(Area::new(number, pages)))
         };
         for (address, shape, description) in firsts.rings {
             match area_of(address, shape.memory_size() as u64)? {
                 Some(area) => {
-                    areas.rings.push(RingArea { image: number, area, shape, description });
+                    let limits = BTreeMap::new();
+                    areas.rings.push(RingArea { area, shape, description, limits });
                 }
                 None => areas.unmapped += 1,
             }
@@ -129,14 +169,16 @@ impl Areas {
         for (address, identity) in firsts.catalogs {
             match area_of(address, catalog::SIZE as u64)? {
                 Some(area) => {
-                    areas.catalogs.push(CatalogArea { image: number, area, number: identity });
+                    areas.catalogs.push(CatalogArea { area, number: identity });
                 }
                 None => areas.unmapped += 1,
             }
         }
         areas.structure = claims.into_tables().into_iter().collect();
-        areas.structure.extend(areas.rings.iter().filter_map(|one| one.area.pages.get(&0)));
-        areas.structure.extend(areas.catalogs.iter().flat_map(|one| one.area.pages.values()));
+        let firsts = areas.rings.iter().flat_map(|one| one.area.own_pages().take(1));
+        let firsts = firsts.filter(|(index, _)| **index == 0);
+        let catalogs = areas.catalogs.iter().flat_map(|one| one.area.own_pages());
+        areas.structure.extend(firsts.chain(catalogs).map(|(_, address)| *address));
         Ok(areas)
     }
 }

@@ -12,7 +12,8 @@
 //! 3. `tables` finds the other pages of an area, which are scattered in physical memory, by the
 //!    page tables of the processes that have mapped the area; `area` puts them together.
 //! 4. `recover` reads the sub-buffers of a ring; `events` walks over their events, and finds the
-//!    first event after a gap; `catalog` reads event types.
+//!    first event after a gap; `catalog` reads event types. `copies` finds the rings that two images
+//!    have, so that no event is written twice.
 //! 5. `output` writes a trace for each program and session.
 //!
 //! # Trust
@@ -23,6 +24,7 @@
 
 mod area;
 mod catalog;
+mod copies;
 mod error;
 mod events;
 mod image;
@@ -174,9 +176,7 @@ struct TraceExtraction<'e> {
 
 impl TraceExtraction<'_> {
     fn run(mut self) -> io::Result<FoundTrace> {
-        // An earlier set of rings of a channel has earlier events.
-        let images = self.images;
-        self.areas.sort_by_key(|area| (area.shape.stream, area.last_time(images)));
+        self.areas = copies::sort_and_join(self.areas, self.images)?;
         let mut streams: BTreeMap<u32, RingDescription> = BTreeMap::new();
         for area in &self.areas {
             if let Some(description) = &area.description {
@@ -215,13 +215,9 @@ impl TraceExtraction<'_> {
         found: &mut FoundTrace,
     ) -> io::Result<Result<(Decoder, String), Problem>> {
         let Some(first) = streams.values().next() else { return Ok(Err(Problem::NoDescription)) };
-        let mut catalogs = self.catalogs.iter().filter(|one| one.number == first.catalog);
-        let (Some(area), None) = (catalogs.next(), catalogs.next()) else {
+        let catalogs = self.catalogs.iter().filter(|one| one.number == first.catalog);
+        let Some(types) = Types::of_copies(catalogs, self.images)? else {
             return Ok(Err(Problem::NoCatalog));
-        };
-        let types = match self.images.get(area.image) {
-            Some(image) => Types::read(area, image)?,
-            None => Types::default(),
         };
         found.types_lost = types.lost;
         let streams: Vec<(u32, &RingDescription)> =
@@ -270,11 +266,18 @@ impl TraceExtraction<'_> {
             let Some(index) = streams.keys().position(|number| *number == stream) else { continue };
             let channel =
                 channels.entry(stream).or_insert_with(|| FoundChannel::new(streams.get(&stream)));
-            channel.pages += area.area.page_count();
-            let Some(image) = self.images.get(area.image) else { continue };
+            let mut is_used = area.limits.is_empty();
             let mut walker = EventWalker::new(decoder, index, area.shape.event_size_max());
             for ring in area.rings_found() {
-                let Some(reader) = RingReader::open(image, area, ring)? else { continue };
+                let reader = RingReader::open(self.images, area, ring)?;
+                let limit = area.limits.get(&ring);
+                let Some(reader) = reader.and_then(|reader| match limit {
+                    Some(limit) => reader.before(*limit),
+                    None => Some(reader),
+                }) else {
+                    continue;
+                };
+                is_used = true;
                 let mut file = directory.as_ref().map(|one| one.stream(&channel.name, ring));
                 let mut write = |header: &_, events: &[u8]| match &mut file {
                     Some(file) => file.write(header, events),
@@ -287,6 +290,7 @@ impl TraceExtraction<'_> {
                 channel.rings += 1;
                 channel.counts.add(&counts);
             }
+            channel.pages += if is_used { area.area.page_count() } else { 0 };
         }
         if let Some(directory) = directory {
             directory.write_metadata(text)?;
@@ -322,10 +326,9 @@ impl RingArea {
 
     /// Returns the time of the last event in all rings; 0 if it is not known.
     fn last_time(&self, images: &[Image]) -> u64 {
-        let Some(image) = images.get(self.image) else { return 0 };
         let times = self.rings_found().into_iter().map(|ring| {
             let at = (self.shape.control_of(ring) + blkkin_ring::layout::LAST_TIME) as u64;
-            let bytes = self.area.bytes(image, at..at + 8).ok().flatten();
+            let bytes = self.area.bytes(images, at..at + 8).ok().flatten();
             bytes.map_or(0, |bytes| image::long(&bytes, 0))
         });
         times.max().unwrap_or(0)

@@ -79,7 +79,7 @@ struct Extent {
 
 /// Reader of one ring in an image.
 pub(crate) struct RingReader<'r> {
-    image: &'r Image,
+    images: &'r [Image],
     area: &'r RingArea,
     ring: usize,
     control: Option<Control>,
@@ -108,12 +108,12 @@ pub(crate) struct Packets<'p> {
 impl<'r> RingReader<'r> {
     /// Reads the headers of a ring's sub-buffers. Returns `None` if the image has nothing of them.
     pub(crate) fn open(
-        image: &'r Image,
+        images: &'r [Image],
         area: &'r RingArea,
         ring: usize,
     ) -> io::Result<Option<RingReader<'r>>> {
         let mut reader = RingReader {
-            image,
+            images,
             area,
             ring,
             control: None,
@@ -145,13 +145,35 @@ impl<'r> RingReader<'r> {
     fn read_control(&self) -> io::Result<Option<Control>> {
         let start = self.shape().control_of(self.ring) as u64;
         let range = start..start + layout::CONTROL_SIZE as u64;
-        let Some(bytes) = self.area.area.bytes(self.image, range)? else { return Ok(None) };
+        // A copy may have an earlier state.
+        let own = self.area.area.own();
+        let Some(bytes) = own.bytes(self.images, range)? else { return Ok(None) };
         Ok(Some(Control {
             write: long(&bytes, layout::WRITE),
             last_time: long(&bytes, layout::LAST_TIME),
             discarded: long(&bytes, layout::LOST).saturating_add(long(&bytes, layout::UNPLACED)),
             read: long(&bytes, layout::READ),
         }))
+    }
+
+    /// Returns the number and the time of the first event of each sub-buffer that has a header. No
+    /// other sub-buffer of a machine has both.
+    pub(crate) fn identities(&self) -> impl Iterator<Item = (u64, u64)> {
+        let subbuffers = self.subbuffers.values();
+        subbuffers.filter_map(|one| one.header).map(|header| (header.number, header.first_time))
+    }
+
+    /// Returns the least number of a sub-buffer that was found.
+    pub(crate) fn first_number(&self) -> Option<u64> {
+        self.subbuffers.keys().next().copied()
+    }
+
+    /// Leaves out the sub-buffers from this number on, which another area has. Returns `None` if
+    /// nothing remains.
+    pub(crate) fn before(mut self, number: u64) -> Option<RingReader<'r>> {
+        self.subbuffers.split_off(&number);
+        self.counts = RingCounts::default();
+        (!self.subbuffers.is_empty()).then_some(self)
     }
 
     /// Returns the range of the sub-buffer with this index, in bytes of the area.
@@ -176,7 +198,7 @@ impl<'r> RingReader<'r> {
     /// Returns false if all bytes of a sub-buffer are 0 or missing. Copies of shared memory have
     /// zeros where no page was allocated.
     fn has_bytes(&self, index: u64) -> io::Result<bool> {
-        let loaded = self.area.area.load(self.image, self.place(index))?;
+        let loaded = self.area.area.load(self.images, self.place(index))?;
         Ok(loaded.has.contains(&true))
     }
 
@@ -185,7 +207,7 @@ impl<'r> RingReader<'r> {
     fn read_header(&self, index: u64) -> io::Result<Option<Header>> {
         let start = self.place(index).start;
         let range = start..start + packet::SIZE as u64;
-        let Some(bytes) = self.area.area.bytes(self.image, range)? else { return Ok(None) };
+        let Some(bytes) = self.area.area.bytes(self.images, range)? else { return Ok(None) };
         let mut header = [0; packet::SIZE];
         header.copy_from_slice(&bytes);
         let shape = self.shape();
@@ -364,7 +386,7 @@ impl<'r> RingReader<'r> {
         }
         let place = self.place(index);
         let end = size.map_or(place.end, |size| place.start + size);
-        let loaded = self.area.area.load(self.image, place.start..end)?;
+        let loaded = self.area.area.load(self.images, place.start..end)?;
         let first_time = header
             .map_or_else(|| self.last_time.max(earliest_before(next)), |header| header.first_time);
         let mut runs: Vec<Run> = Vec::new();

@@ -54,19 +54,30 @@ fn description() -> RingDescription {
 
 /// Returns the memory of rings with `count` numbered events, all in the last ring.
 fn rings(shape: &Shape, count: u64) -> Vec<u8> {
+    snapshots(shape, &[count]).remove(0)
+}
+
+/// Returns the memory of rings after each of these numbers of events.
+fn snapshots(shape: &Shape, counts: &[u64]) -> Vec<Vec<u8>> {
     let (file, cells) = Cells::create(c"test", shape).unwrap();
     assert!(cells.describe(&description().to_block(DESCRIPTION.len()).unwrap()));
     let memory = SharedMemory::map(file.as_fd()).unwrap();
     let writer = Writer::new(Cells::new(memory), Clock::Monotonic).unwrap();
-    for number in 0..count {
-        let mut room = Room::<64>::of_size();
-        let mut encoder = Encoder::new(&mut room, 0);
-        encoder.put(number.to_le_bytes());
-        assert_eq!(writer.record_in_last_ring(&mut encoder.event(), false), Outcome::Recorded);
-    }
-    let mut bytes = vec![0; shape.memory_size()];
-    file.read_exact_at(&mut bytes, 0).unwrap();
-    bytes
+    let mut numbers = 0..;
+    let snapshot = |count: &u64| {
+        let more = (*count - numbers.start) as usize;
+        for number in numbers.by_ref().take(more) {
+            let mut room = Room::<64>::of_size();
+            let mut encoder = Encoder::new(&mut room, 0);
+            encoder.put(u64::to_le_bytes(number));
+            let outcome = writer.record_in_last_ring(&mut encoder.event(), false);
+            assert_eq!(outcome, Outcome::Recorded);
+        }
+        let mut bytes = vec![0; shape.memory_size()];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        bytes
+    };
+    counts.iter().map(snapshot).collect()
 }
 
 fn event_type() -> EventType {
@@ -189,9 +200,14 @@ fn image(bytes: &[u8]) -> Image {
 
 /// Extracts the only trace of an image, and returns the numbers of its events.
 fn numbers_in(image: Image) -> (FoundTrace, Vec<u64>) {
+    numbers_in_all(&[image])
+}
+
+/// Extracts the only trace of some images, and returns the numbers of its events.
+fn numbers_in_all(images: &[Image]) -> (FoundTrace, Vec<u64>) {
     let directory = tempfile::tempdir().unwrap();
     let options = Options { output: Some(directory.path().join("out")), unread_only: false };
-    let Report { mut traces, .. } = extract(&[image], &options).unwrap();
+    let Report { mut traces, .. } = extract(images, &options).unwrap();
     assert_eq!(traces.len(), 1, "{traces:?}");
     let trace = traces.remove(0);
     let path = directory.path().join("out/flight/a_program-4711");
@@ -344,6 +360,72 @@ fn what_is_missing_is_told() {
     memory.pages[frame].copy_from_slice(&rings(&shape, 1)[..PAGE]);
     let report = extract(&[memory.image()], &Options::default()).unwrap();
     assert_eq!((report.traces.len(), report.freed), (0, 1));
+}
+
+/// Images of the same rings and catalog give each event once.
+#[test]
+fn copies_are_read_once() {
+    let shape = shape(Mode::Overwrite);
+    let mut memory = Memory::new(6000, 11);
+    memory.add(&rings(&shape, 100_000), 0);
+    memory.add(&catalog(), 5);
+    let (alone, _) = numbers_in(memory.image());
+    let (both, numbers) = numbers_in_all(&[memory.image(), memory.image(), memory.image()]);
+    assert!(numbers == (0..100_000).collect::<Vec<_>>(), "{}", numbers.len());
+    let [alone, both] = [&alone.channels[0], &both.channels[0]];
+    assert_eq!((alone.pages, &alone.counts), (both.pages, &both.counts));
+}
+
+/// Of copies that were made one after the other, the earlier one has events that were overwritten
+/// since.
+#[test]
+fn earlier_copies_have_earlier_events() {
+    let shape = shape(Mode::Overwrite);
+    let [earlier, later] = &snapshots(&shape, &[150_000, 350_000])[..] else { panic!() };
+    for order in [[earlier, later], [later, earlier]] {
+        let [one, two] = order.map(|rings| image(rings));
+        let (_, numbers) = numbers_in_all(&[one, two, image(&catalog()), image(&catalog())]);
+        assert!(numbers == (0..350_000).collect::<Vec<_>>(), "{}", numbers.len());
+    }
+    // Rings of another recording have other events.
+    let other = image(&rings(&shape, 1000));
+    let (_, numbers) = numbers_in_all(&[image(later), other, image(&catalog())]);
+    let (_, alone) = numbers_in_all(&[image(later), image(&catalog())]);
+    assert_eq!(numbers.len(), alone.len() + 1000);
+}
+
+/// Each copy lacks pages that the other has, also the page with the positions and the types.
+#[test]
+fn copies_fill_gaps() {
+    let shape = shape(Mode::Overwrite);
+    let whole = rings(&shape, 150_000);
+    let data = shape.data_of(1).start / PAGE;
+    let mut random = Random::new(12);
+    let mut parts = [whole.clone(), whole];
+    let mut lose = |copy: usize, page: usize| parts[copy][page * PAGE..][..PAGE].fill(0);
+    lose(0, shape.control_of(1) / PAGE);
+    // The second copy lacks the first sub-buffers; the others lose single pages.
+    (0..9).for_each(|page| lose(1, data + page));
+    for page in 12..600 {
+        match random.below(4) {
+            0 => lose(0, data + page),
+            1 => lose(1, data + page),
+            _ => {}
+        }
+    }
+    let mut types = [catalog(), catalog()];
+    types[0][catalog::DESCRIPTIONS..].fill(0);
+    let images = [&parts[0], &parts[1], &types[0], &types[1]].map(|bytes| image(bytes));
+    let (trace, numbers) = numbers_in_all(&images);
+    assert!(numbers == (0..150_000).collect::<Vec<_>>(), "{} {trace:?}", numbers.len());
+    assert_eq!(trace.types_lost, 0);
+    // Catalogs that contradict each other are none.
+    types[0] = catalog();
+    let name = types[0].windows(4).position(|bytes| bytes == b"test").unwrap();
+    types[0][name] = b'T';
+    let images = [&parts[0], &types[0], &types[1]].map(|bytes| image(bytes));
+    let report = extract(&images, &Options::default()).unwrap();
+    assert_eq!(report.traces[0].problem, Some(Problem::NoCatalog));
 }
 
 /// Compresses a page, and returns the bytes with the number of the method.

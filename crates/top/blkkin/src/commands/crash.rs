@@ -166,7 +166,7 @@ fn notes(report: &Report, is_written: bool) {
     }
     if report.unreadable > 0 {
         let pages = plural(report.unreadable, "page");
-        note(&format!("{pages} of the dump cannot be read: their descriptions are damaged"));
+        note(&format!("{pages} of memory cannot be read, because of damaged descriptions"));
     }
     for trace in &report.traces {
         let name = match &trace.program {
