@@ -12,7 +12,7 @@
 //! 3. `tables` finds the other pages of an area, which are scattered in physical memory, by the
 //!    page tables of the processes that have mapped the area; `area` puts them together.
 //! 4. `recover` reads the sub-buffers of a ring; `events` walks over their events, and finds the
-//!    first event after a gap; `catalog` reads event types. `copies` finds the rings that two images
+//!    first event after a gap; `catalog` reads event types. `copies` finds rings that two images
 //!    have, so that no event is written twice.
 //! 5. `output` writes a trace for each program and session.
 //!

@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(of_count(1000), None);
     }
 
-    /// Of segments that overlap, each page is found once, and none is left out.
+    /// Each page of segments that overlap is found, and is found once.
     #[test]
     fn overlapping_segments_are_cut() {
         let page = PAGE as u64;

@@ -376,8 +376,7 @@ fn copies_are_read_once() {
     assert_eq!((alone.pages, &alone.counts), (both.pages, &both.counts));
 }
 
-/// Of copies that were made one after the other, the earlier one has events that were overwritten
-/// since.
+/// An earlier copy has events that were overwritten before a later one was made.
 #[test]
 fn earlier_copies_have_earlier_events() {
     let shape = shape(Mode::Overwrite);
@@ -419,7 +418,7 @@ fn copies_fill_gaps() {
     let (trace, numbers) = numbers_in_all(&images);
     assert!(numbers == (0..150_000).collect::<Vec<_>>(), "{} {trace:?}", numbers.len());
     assert_eq!(trace.types_lost, 0);
-    // Catalogs that contradict each other are none.
+    // Catalogs that contradict each other cannot be used.
     types[0] = catalog();
     let name = types[0].windows(4).position(|bytes| bytes == b"test").unwrap();
     types[0][name] = b'T';
