@@ -48,7 +48,7 @@ fn push(segments: &mut Vec<Segment>, segment: Segment) {
 
 #[cfg(test)]
 mod tests {
-    use crate::image::{Image, PAGE};
+    use crate::image::{Image, ImageError, PAGE};
     use crate::{Options, extract};
     use blkkin_sys::MemoryFile;
     use std::time::{Duration, Instant};
@@ -97,13 +97,18 @@ mod tests {
         bytes
     }
 
-    /// Returns the number of pages of a file, of which nothing can be extracted; `None` if the
-    /// file is no image.
-    fn pages_in(bytes: &[u8], size: u64) -> Option<u64> {
+    /// Opens a file of these bytes and, up to `size`, a hole.
+    fn image_of(bytes: &[u8], size: u64) -> Result<Image, ImageError> {
         let file = MemoryFile::create(c"image").unwrap();
         file.write(bytes, 0).unwrap();
         file.file().set_len(size.max(bytes.len() as u64)).unwrap();
-        let image = Image::of_file(file.file().try_clone().unwrap()).ok()?;
+        Image::of_file(file.file().try_clone().unwrap())
+    }
+
+    /// Returns the number of pages of a file, of which nothing can be extracted; `None` if the
+    /// file is no image.
+    fn pages_in(bytes: &[u8], size: u64) -> Option<u64> {
+        let image = image_of(bytes, size).ok()?;
         let pages = image.page_count();
         let report = extract(&[image], &Options::default()).unwrap();
         assert!(report.traces.is_empty());
@@ -132,6 +137,26 @@ mod tests {
         assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     }
 
+    /// The images among the inputs of the fuzzer are small, and so is the work on them.
+    #[test]
+    fn hostile_images_are_read_soon() {
+        let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../fuzz/corpus/crash_image");
+        let mut images = 0;
+        for entry in std::fs::read_dir(corpus).unwrap() {
+            let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+            // An odd first byte tells that the rest is an image.
+            let Some((1, image)) = bytes.split_first() else { continue };
+            let start = Instant::now();
+            if let Ok(image) = image_of(image, 0) {
+                assert!(image.page_count() < 1000);
+                let _ = extract(&[image], &Options::default());
+            }
+            assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+            images += 1;
+        }
+        assert!(images >= 5);
+    }
+
     /// Segments that all have the same bytes of the file make no image.
     #[test]
     fn repeated_segments_are_refused() {
@@ -153,9 +178,7 @@ mod tests {
         let segments = segments.map(|(at, offset, size)| (at * page, offset * page, size * page));
         let mut bytes = elf(&segments);
         bytes.resize(13 * PAGE, 1);
-        let file = MemoryFile::create(c"image").unwrap();
-        file.write(&bytes, 0).unwrap();
-        let image = Image::of_file(file.file().try_clone().unwrap()).unwrap();
+        let image = image_of(&bytes, 0).unwrap();
         assert_eq!(image.page_count(), 12);
         assert!((1..13).all(|at| image.has_page(at * page)));
         assert!(!image.has_page(0) && !image.has_page(13 * page));
