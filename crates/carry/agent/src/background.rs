@@ -37,8 +37,8 @@ impl Background {
         Background::start_with(log, Limits::default(), None, None)
     }
 
-    /// Starts an agent with the given resource limits for each user, and processes that it starts when it
-    /// needs them.
+    /// Starts an agent with the given resource limits for each user, and processes that it starts
+    /// when it needs them.
     pub fn start_with(
         log: fn(&str),
         limits: Limits,

@@ -65,9 +65,9 @@ fn described<const N: usize>(steps: [(&str, Result<(), String>); N]) -> Vec<Stri
     steps.into_iter().filter_map(failed).collect()
 }
 
-/// Confines this thread, and all threads that it starts later, as the agent is confined, except that
-/// they can connect to other machines and read files as their user. Returns a log line for each
-/// restriction that failed.
+/// Confines this thread, and all threads that it starts later, as the agent is confined. Unlike the
+/// agent, they can connect to other machines, and read files as their user. Returns a log line for
+/// each restriction that failed.
 pub fn confine_forwarder() -> Vec<String> {
     let steps = [
         ("powers of root", drop_capabilities(CAPABILITIES)),
@@ -222,7 +222,7 @@ fn refused() -> impl Iterator<Item = libc::c_long> {
     REFUSED.into_iter().chain(others.filter(|_| cfg!(target_arch = "x86_64")))
 }
 
-/// Whether a thread can connect to other machines.
+/// Permission to connect to other machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Network {
     Reachable,

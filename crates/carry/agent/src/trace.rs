@@ -113,8 +113,8 @@ const INDEX_LAYOUT: IndexLayout = IndexLayout { has_instances: true };
 /// Maximum number of traces with a number appended to their name, for the same program name,
 /// process id and second. The first such trace has no number.
 const SAME_NAME_MAX: u32 = 1000;
-/// Maximum number of index entries that are read to find the last packet with an entry, and of packet
-/// headers that are read from there to find the end of the file.
+/// Maximum number of index entries that are read to find the last packet with an entry. The number
+/// of packet headers that are read from there to find the end of the file has the same limit.
 const UNINDEXED_MAX: u32 = 1 << 17;
 /// Size of metadata in bytes above which the time for rewriting it is limited by a token bucket.
 const LARGE: usize = 64 << 10;

@@ -35,7 +35,7 @@ pub struct Delivery {
     failures: u32,
 }
 
-/// Which failures of the connection are final.
+/// Rule that tells which failures of the connection are final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Persistence {
     /// The first failure is final.

@@ -77,7 +77,7 @@ impl Totals {
 
 /// Outcome of a round.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Sent {
+pub(crate) struct Round {
     /// Number of packets that were sent.
     pub(crate) packets: u64,
     /// Time after which packets can be sent that are in the traces already; `None` if there are
@@ -282,7 +282,7 @@ impl Forwarder {
         positions: &mut Positions,
         watcher: &mut Watcher,
         warn: &mut dyn FnMut(&str),
-    ) -> io::Result<Sent> {
+    ) -> io::Result<Round> {
         let before = self.totals.packets;
         let mut pause = None;
         // A trace that was complete may be continued.
@@ -309,7 +309,7 @@ impl Forwarder {
             }
         }
         self.connection.flush()?;
-        Ok(Sent { packets: self.totals.packets - before, pause })
+        Ok(Round { packets: self.totals.packets - before, pause })
     }
 
     /// Stops sending a trace whose files are damaged or gone.

@@ -1,4 +1,4 @@
-//! How far a relay has acknowledged each stream, in memory and in a file across restarts.
+//! Positions up to which a relay has acknowledged each stream, in memory and in a file.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

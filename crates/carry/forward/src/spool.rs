@@ -66,21 +66,26 @@ const PACKET_BYTES_MAX: u64 = 256 << 20;
 
 /// Traces below a directory, and directories that cannot be read.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct FoundTraces {
     pub(crate) traces: Vec<PathBuf>,
     pub(crate) unreadable: Vec<(PathBuf, io::Error)>,
 }
 
 /// Returns the directories of all traces at and below `root`, in the order of their paths. Calls
 /// `visit` for each directory before it is read. Directories may disappear at any time.
-pub(crate) fn find_traces(root: &Path, visit: &mut dyn FnMut(&Path)) -> Found {
-    let mut found = Found::default();
+pub(crate) fn find_traces(root: &Path, visit: &mut dyn FnMut(&Path)) -> FoundTraces {
+    let mut found = FoundTraces::default();
     find_below(root, 0, visit, &mut found);
     found.traces.sort();
     found
 }
 
-fn find_below(directory: &Path, depth: usize, visit: &mut dyn FnMut(&Path), found: &mut Found) {
+fn find_below(
+    directory: &Path,
+    depth: usize,
+    visit: &mut dyn FnMut(&Path),
+    found: &mut FoundTraces,
+) {
     visit(directory);
     let entries = fs::read_dir(directory).and_then(|entries| {
         let below = entries.map(|entry| {

@@ -19,7 +19,7 @@ pub(crate) struct Watcher {
     directories: HashMap<i32, PathBuf>,
 }
 
-/// What has changed since the last wait.
+/// Changes since the last wait.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     /// Set if directories or metadata files were added, renamed or removed.
@@ -107,7 +107,7 @@ impl Watcher {
                 Some(trace) => {
                     changes.traces.insert(trace.to_owned());
                 }
-                // The queue was full, or the directory is none of an index.
+                // The queue was full, or the directory does not have index files.
                 None => changes.in_tree = true,
             }
             if flags.contains(ReadFlags::IGNORED) {

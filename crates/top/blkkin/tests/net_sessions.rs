@@ -1,5 +1,5 @@
-//! `blkkin session create --net`: sessions that the agent's forwarder sends to relays. Each attempted
-//! event must be at the relay once or counted as lost.
+//! `blkkin session create --net`: sessions that the agent's forwarder sends to relays. Each
+//! attempted event must be at the relay once or counted as lost.
 
 mod support;
 
@@ -127,7 +127,7 @@ fn requests_of_a_session_are_followed() {
     let program = Program::start(node.test_program(&[], "requests"));
     let session = eventually("the relay has the session", || relay.session());
     let url = session["url"].as_str().expect("a URL");
-    let words = ["spans", "--follow", "--from", "beginning", "--idle", "300ms", "--json"];
+    let words = ["spans", "--follow", "--from", "beginning", "--idle", "3s", "--json"];
     let mut spans = Running::start(node.command(&words).arg(url));
     let is_request = |line: &String| {
         let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
@@ -162,7 +162,7 @@ fn sessions_are_kept_and_sent_at_once() {
     assert_eq!(read(&relay.directory), (kept, lost));
 }
 
-/// What was acknowledged before a relay or an agent is killed is at the relay once.
+/// Packets that were acknowledged before a relay or an agent is killed are at the relay once.
 #[test]
 fn killed_relays_and_agents_lose_nothing() {
     let node = Node::new();
@@ -208,8 +208,12 @@ fn a_full_spool_counts_what_it_cannot_hold() {
     let mut relay = Relay::start_in(node.directory.path(), Kind::Ours);
     relay.kill();
     let _agent = start_agent(&node);
-    begin_session(&node, &["--net", &relay.target(), "--size-max", "16M"]);
-    let mut program = node.program(2000, 1000);
+    node.run(&["session", "create", "s", "--net", &relay.target(), "--size-max", "1M"]);
+    let small = ["--subbuf-size", "64K", "--num-subbuf", "4"];
+    node.run(&[&["channel", "create", "small"], &small[..]].concat());
+    node.run(&["event", "enable", "test:*"]);
+    node.run(&["session", "start", "s"]);
+    let mut program = node.program(100, 1000);
     let lost = || {
         let status = node.run(&["status", "--json"]);
         let status: serde_json::Value = serde_json::from_str(&status).expect("JSON");

@@ -34,7 +34,8 @@ pub(crate) struct Args {
     worker: bool,
 }
 
-/// Time for what is under way, after the agent has ended. The next agent's forwarder sends the rest.
+/// Time for what is under way, after the agent has ended. The next agent's forwarder sends the
+/// rest.
 const LAST_TIME: Duration = Duration::from_secs(1);
 /// Pause before a worker is started again.
 const RESTART_PAUSE: Duration = Duration::from_secs(1);

@@ -228,7 +228,8 @@ fn selection(args: &Args) -> Selection {
 }
 
 /// Waits for the end of all recorded programs that the command started, or for a signal; does not
-/// wait if `no_wait` is set. Calls `tick` at intervals. Returns the number of programs that still run.
+/// wait if `no_wait` is set. Calls `tick` at intervals. Returns the number of programs that still
+/// run.
 fn wait_for_programs(
     client: &mut Client,
     no_wait: bool,
@@ -330,8 +331,8 @@ fn name_of(program: &OsStr) -> String {
     name.trim_start_matches('.').to_owned()
 }
 
-/// Waits for the command, reaps adopted processes meanwhile, and calls `tick` at intervals. Forwards SIGTERM and SIGHUP as
-/// SIGTERM. SIGINT and SIGQUIT of a terminal reach both processes anyway.
+/// Waits for the command, reaps adopted processes meanwhile, and calls `tick` at intervals.
+/// Forwards SIGTERM and SIGHUP as SIGTERM. SIGINT and SIGQUIT of a terminal reach both processes anyway.
 fn wait(
     mut child: Child,
     asked: &AtomicBool,
