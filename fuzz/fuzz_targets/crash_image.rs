@@ -33,7 +33,8 @@ fuzz_target!(|input: &[u8]| {
 fn changed(mut changes: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; SIZE];
     while let Some((&[page, low, high, size], rest)) = changes.split_first_chunk() {
-        let start = usize::from(page) * PAGE + usize::from(u16::from_le_bytes([low, high]) % 512) * 8;
+        let start =
+            usize::from(page) * PAGE + usize::from(u16::from_le_bytes([low, high]) % 512) * 8;
         let size = usize::from(size).min(rest.len());
         let (change, rest) = rest.split_at(size);
         let end = (start + size).min(SIZE);

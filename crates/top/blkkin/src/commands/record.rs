@@ -332,7 +332,8 @@ fn name_of(program: &OsStr) -> String {
 }
 
 /// Waits for the command, reaps adopted processes meanwhile, and calls `tick` at intervals.
-/// Forwards SIGTERM and SIGHUP as SIGTERM. SIGINT and SIGQUIT of a terminal reach both processes anyway.
+/// Forwards SIGTERM and SIGHUP as SIGTERM. SIGINT and SIGQUIT of a terminal reach both processes
+/// anyway.
 fn wait(
     mut child: Child,
     asked: &AtomicBool,
