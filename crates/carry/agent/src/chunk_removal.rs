@@ -205,7 +205,7 @@ mod tests {
     }
 
     fn begin(directory: &Path, identity: DirectoryIdentity) -> ChunkRemoval {
-        let output = Output::trusted(directory.to_owned(), Owner { uid: 0, gid: 0 });
+        let output = Output::trusted(directory.to_owned(), Owner::of_process());
         let mut accounts = Accounts::new(Limits::default(), None);
         let share = accounts.of(0).reserve(Quota::Descriptors, DESCRIPTORS).unwrap();
         ChunkRemoval::begin(1, 1, output, (&directory.join("chunk"), identity), share)
@@ -222,7 +222,7 @@ mod tests {
     }
 
     fn identity(directory: &Path) -> DirectoryIdentity {
-        let output = Output::trusted(directory.to_owned(), Owner { uid: 0, gid: 0 });
+        let output = Output::trusted(directory.to_owned(), Owner::of_process());
         DirectoryIdentity::of(&output, &directory.join("chunk")).unwrap()
     }
 

@@ -388,7 +388,7 @@ mod tests {
 
     /// Returns chunks below `directory`, of which the current one is the second.
     fn chunks(directory: &Path, rotation: Rotation) -> SessionChunks {
-        let output = Output::trusted(directory.to_owned(), Owner { uid: 0, gid: 0 });
+        let output = Output::trusted(directory.to_owned(), Owner::of_process());
         let mut chunks = SessionChunks::new(rotation);
         for _ in 0..2 {
             chunks.open_next(&output, "s").unwrap();

@@ -17,6 +17,12 @@ impl Owner {
     /// File mode of new directories: access for the user and the group only.
     pub(crate) const DIRECTORY_MODE: u32 = 0o770;
 
+    /// Returns the user and the group of this process.
+    #[cfg(test)]
+    pub(crate) fn of_process() -> Owner {
+        Owner { uid: blkkin_sys::user_id(), gid: rustix::process::getegid().as_raw() }
+    }
+
     /// Runs `work` with the file permissions of this user, and returns its result.
     pub(crate) fn act<T>(self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         blkkin_sys::as_user(self.uid, self.gid, work)

@@ -166,7 +166,7 @@ fn another_version() {
     });
     let error = connect(&daemon.path, PATIENCE).expect_err("another version");
     let told = "cannot understand the agent at PATH: the other side speaks version 9.3 of \
-                BlkKin's protocol, this one 1.1; install the same release on both sides, and start \
+                BlkKin's protocol, this one 1.2; install the same release on both sides, and start \
                 them again";
     check(&error, &daemon.path, told, None);
 }

@@ -321,6 +321,9 @@ fn sessions_are_listed() {
             "keep_ms": null,
             "memory": null,
             "reaches": [],
+            "forwarding": null,
+            "size_max": null,
+            "chunks": null,
         }],
     });
     assert_eq!(object, expected);

@@ -148,23 +148,23 @@ fn openings() {
     check(vec![
         (
             hello(Role::Application { pid: 7, clock: Clock::Monotonic }),
-            r#"1b000000 0100 "blkkin"01000100 00 07000000 01 02000000"dd" 01000000"9""#,
+            r#"1b000000 0100 "blkkin"01000200 00 07000000 01 02000000"dd" 01000000"9""#,
         ),
         (
             hello(Role::Application { pid: 7, clock: Clock::Tsc }),
-            r#"1b000000 0100 "blkkin"01000100 00 07000000 00 02000000"dd" 01000000"9""#,
+            r#"1b000000 0100 "blkkin"01000200 00 07000000 00 02000000"dd" 01000000"9""#,
         ),
-        (hello(Role::Command), r#"16000000 0100 "blkkin"01000100 01 02000000"dd" 01000000"9""#),
-        (hello(Role::Kernel), r#"16000000 0100 "blkkin"01000100 02 02000000"dd" 01000000"9""#),
+        (hello(Role::Command), r#"16000000 0100 "blkkin"01000200 01 02000000"dd" 01000000"9""#),
+        (hello(Role::Kernel), r#"16000000 0100 "blkkin"01000200 02 02000000"dd" 01000000"9""#),
     ]);
     let refused = |try_again| Refused { version, try_again, reason: "no".into() };
     check(vec![
         (
             Answer::Welcome(Welcome { version, release: "9".into() }),
-            r#"0f000000 0200 "blkkin"01000100 01000000"9""#,
+            r#"0f000000 0200 "blkkin"01000200 01000000"9""#,
         ),
-        (Answer::Refused(refused(false)), r#"11000000 0300 "blkkin"01000100 00 02000000"no""#),
-        (Answer::Refused(refused(true)), r#"11000000 0300 "blkkin"01000100 01 02000000"no""#),
+        (Answer::Refused(refused(false)), r#"11000000 0300 "blkkin"01000200 00 02000000"no""#),
+        (Answer::Refused(refused(true)), r#"11000000 0300 "blkkin"01000200 01 02000000"no""#),
     ]);
 }
 

@@ -149,16 +149,16 @@ fn versions() {
     };
     check(
         b"blkkin\x02\0\x03\0 whatever comes then",
-        "the other side speaks version 2.3 of BlkKin's protocol, this one 1.1; install the same \
+        "the other side speaks version 2.3 of BlkKin's protocol, this one 1.2; install the same \
          release on both sides, and start them again",
-        "this program speaks version 2.3 of BlkKin's protocol and the daemon of this machine 1.1; \
+        "this program speaks version 2.3 of BlkKin's protocol and the daemon of this machine 1.2; \
          update the daemon, and restart it",
     );
     check(
         b"blkkin\0\0\x03\0",
-        "the other side speaks version 0.3 of BlkKin's protocol, this one 1.1; install the same \
+        "the other side speaks version 0.3 of BlkKin's protocol, this one 1.2; install the same \
          release on both sides, and start them again",
-        "this program speaks version 0.3 of BlkKin's protocol and the daemon of this machine 1.1; \
+        "this program speaks version 0.3 of BlkKin's protocol and the daemon of this machine 1.2; \
          update BlkKin's library, or rebuild the program with it, and restart the program",
     );
     check(
