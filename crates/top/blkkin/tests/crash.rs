@@ -14,7 +14,9 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use support::node::{Node, Running, check_distinct, eventually, figure, numbers, read, say};
+use support::node::{
+    Node, Running, check_distinct, eventually, figure, is_root, numbers, read, say,
+};
 use support::{is_installed, skip, text};
 
 /// Number of events that a crashing program records.
@@ -106,7 +108,7 @@ fn a_core_file_has_all_events() {
 /// `--unread` those that the trace lacks.
 #[test]
 fn copies_of_shared_memory_have_all_events() {
-    if !node::is_root() {
+    if !is_root() {
         return skip("copies_of_shared_memory_have_all_events", "not the user root");
     }
     let node = Node::new();
