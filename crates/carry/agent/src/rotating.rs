@@ -22,6 +22,7 @@ use crate::sessions::Sessions;
 use crate::source::ConnectionId;
 use crate::trace::Trace;
 use blkkin_control::{Failed, Reply, ToApplication, code};
+use std::cell::LazyCell;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -177,8 +178,11 @@ impl Node {
         let (id, output) = (session.id, &session.output);
         let account = self.accounts.of(session.owner.uid);
         let Some(chunks) = &mut session.chunks else { return };
-        let traces = self.programs.all().filter_map(|one| one.traces.get(&id));
-        let used: HashSet<u64> = traces.map(Trace::chunk).collect();
+        // Most turns of the loop find nothing to remove.
+        let used: LazyCell<HashSet<u64>, _> = LazyCell::new(|| {
+            let traces = self.programs.all().filter_map(|one| one.traces.get(&id));
+            traces.map(Trace::chunk).collect()
+        });
         let is_used = |chunk: &Chunk| used.contains(&chunk.sequence);
         while let Some(oldest) = chunks.excess(is_used)
             && let Some(chunk) = chunks.list.get_mut(oldest)

@@ -447,26 +447,24 @@ impl Forwarder {
         if self.add_new_streams(number, positions)? {
             self.connection.call_ok("the streams", &Command::StreamsSent)?;
         }
-        let mut buffer = Vec::new();
-        let count = self.traces.get(number).map_or(0, |sent| sent.streams.len());
-        for stream in 0..count {
-            let Some(sent) = self.traces.get_mut(number) else { continue };
-            let Some(own) = sent.streams.get_mut(stream) else { continue };
+        let Some(sent) = self.traces.get_mut(number) else { return Ok(None) };
+        let mut waiting = Vec::new();
+        for (at, own) in sent.streams.iter_mut().enumerate() {
             if let Some(position) = own.stream.rewound().map_err(SendError::Spool)? {
                 own.stream.rewind(position);
                 (own.acknowledged, own.asked) = (own.acknowledged.min(position), None);
                 positions.remove(&key(&sent.trace, &own.stream.name));
             }
-            let waiting = own.stream.waiting().map_err(SendError::Spool)?;
-            if waiting == 0 {
-                continue;
-            }
-            // Producers write metadata before the packets that need it, so metadata that is read
-            // now describes the packets that were counted.
-            if !self.send_metadata(number)? {
-                pause = pause.or(Some(METADATA_PAUSE));
-                continue;
-            }
+            let packets = own.stream.waiting().map_err(SendError::Spool)?;
+            waiting.extend((packets > 0).then_some((at, packets)));
+        }
+        // Producers write metadata before the packets that need it, so metadata that is read now
+        // describes the packets that were counted.
+        if !waiting.is_empty() && !self.send_metadata(number)? {
+            return Ok(Some(METADATA_PAUSE));
+        }
+        let mut buffer = Vec::new();
+        for (stream, waiting) in waiting {
             if waiting > PACKETS_AT_ONCE {
                 pause = Some(Duration::ZERO);
             }

@@ -124,21 +124,8 @@ impl Args {
         let name = check("session", self.name.clone().unwrap_or_else(own));
         let name = name.map_err(|error| error.hint("give one with --name"))?;
         let host = check("machine", self.host.clone().unwrap_or_else(node))?;
-        Ok(SessionName { host, name, producer: new_producer() })
+        Ok(SessionName { host, name, producer: blkkin_agent::new_uuid() })
     }
-}
-
-/// Returns a random id of a producer.
-pub(super) fn new_producer() -> [u8; 16] {
-    let words = blkkin_sys::random_words::<2>().unwrap_or_else(|| {
-        let [process, .., time] = blkkin_sys::moment_identity();
-        [process, time]
-    });
-    let mut producer = [0; 16];
-    for (to, word) in producer.chunks_exact_mut(8).zip(words) {
-        to.copy_from_slice(&word.to_ne_bytes());
-    }
-    producer
 }
 
 fn print(args: &Args, session: &SessionName, path: &str, totals: Totals) -> io::Result<()> {

@@ -1,7 +1,6 @@
 //! `blkkin forwarder`: the process that sends sessions of an agent to relays, since the agent can
 //! make no connections. Started by the agent's command only.
 
-use super::forward::new_producer;
 use super::waiting;
 use crate::exit::{Error, Exit};
 use crate::limits::raise_descriptors;
@@ -183,7 +182,7 @@ impl Sending {
             let progress = ForwardProgress::default();
             let mut reporter = Reporter { task, reports, progress, removed: 0, removed_told: 0 };
             while let Err(error) = blkkin_sys::as_user(user, group, || reporter.deliver(&told)) {
-                agent_log(&format!("cannot forward a session: {error}"));
+                reporter.report(&Report::Lost(&error));
                 thread::sleep(RETRY_PAUSE);
             }
         };
@@ -223,7 +222,7 @@ impl Reporter {
         let Destination { target, is_spool } = self.task.destination.clone();
         let target = target.parse().map_err(io::Error::other)?;
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let (name, producer) = (self.task.name.clone(), new_producer());
+        let (name, producer) = (self.task.name.clone(), blkkin_agent::new_uuid());
         let session = SessionName { host, name, producer };
         let directory = self.task.directory.clone();
         let delivery = Delivery::new(target, session, &directory, Persistence::Forever);
