@@ -64,7 +64,6 @@ mod requests;
 mod resume;
 mod rings;
 mod rotating;
-mod rotations;
 mod rule_history;
 mod saved;
 mod session;

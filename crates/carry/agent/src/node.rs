@@ -20,7 +20,7 @@ use crate::recording::Recorder;
 use crate::requests::{
     Answer, FollowUp, PendingRequest, RequestHandler, Scope, exceeded, failed, may_change,
 };
-use crate::rotations::PendingRotation;
+use crate::rotating::PendingRotation;
 use crate::sessions::Sessions;
 use crate::snapshots::Snapshots;
 use crate::source::{ConnectionId, EACH_WRITE, Poller, Source};

@@ -10,7 +10,8 @@
 //!    pages, `source` restores flattened files, `stored` skips gaps.
 //! 2. `scan` reads all of the image, and finds the first pages of areas by their magic numbers.
 //! 3. `tables` finds the other pages of an area, which are scattered in physical memory, by the
-//!    page tables of the processes that have mapped the area; `area` puts them together.
+//!    page tables of the processes that have mapped the area; `area` puts them together
+//!    (`memory`: pages and numbers).
 //! 4. `recover` reads the sub-buffers of a ring; `events` walks over their events, and finds the
 //!    first event after a gap; `catalog` reads event types. `copies` finds rings that two images
 //!    have, so that no event is written twice.

@@ -105,7 +105,8 @@ fn extract(args: Extract) -> Result<Exit, Error> {
     if !args.json {
         notes(&report, options.output.is_some());
     }
-    let is_whole = !report.traces.is_empty() && report.traces.iter().all(is_whole);
+    let is_whole =
+        !report.traces.is_empty() && report.unreadable == 0 && report.traces.iter().all(is_whole);
     Ok(if is_whole { Exit::Ok } else { Exit::Lost })
 }
 
@@ -209,7 +210,12 @@ fn problem_text(problem: Problem) -> &'static str {
 
 fn to_json(report: &Report) -> Value {
     let traces: Vec<Value> = report.traces.iter().map(trace_to_json).collect();
-    json!({ "traces": traces, "freed": report.freed, "structure": report.structure })
+    json!({
+        "traces": traces,
+        "freed": report.freed,
+        "structure": report.structure,
+        "unreadable": report.unreadable,
+    })
 }
 
 fn trace_to_json(trace: &FoundTrace) -> Value {

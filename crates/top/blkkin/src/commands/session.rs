@@ -1,5 +1,5 @@
-//! `blkkin session`: creates, lists, starts, stops, clears and destroys sessions, and takes
-//! snapshots.
+//! `blkkin session`: creates, lists, starts, stops, clears, rotates, saves, loads and destroys
+//! sessions, takes snapshots, and runs commands for closed chunks.
 
 mod background;
 pub(super) mod list;
