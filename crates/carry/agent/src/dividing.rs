@@ -3,20 +3,9 @@
 
 use crate::chunks::{CHUNKS_MAX, ChunkState, SessionChunks};
 use crate::command::Requester;
-use crate::output::Output;
-use crate::session::{Session, SessionId};
+use crate::session::{RetiredChunks, Session, SessionId};
 use crate::sessions::Sessions;
 use blkkin_control::{Failed, HookReport, Purpose, Reply, Rotation, StateRecord, code};
-
-/// Chunks of a session that is being or was destroyed.
-#[derive(Debug)]
-pub(crate) struct RetiredChunks {
-    pub(crate) session: SessionId,
-    pub(crate) name: String,
-    pub(crate) uid: u32,
-    pub(crate) output: Output,
-    pub(crate) chunks: SessionChunks,
-}
 
 /// Maximum number of sessions whose chunks are kept after they were destroyed.
 const RETIRED_MAX: usize = 64;

@@ -51,6 +51,7 @@ mod owner;
 mod pace;
 mod page_cache;
 mod peers;
+mod pending_rotation;
 mod process;
 mod program;
 mod program_trace;

@@ -13,6 +13,7 @@ use crate::losses::{Amount, Losses};
 use crate::output::Output;
 use crate::pace::DOZE;
 use crate::peers::Peers;
+use crate::pending_rotation::PendingRotation;
 use crate::process::ProcessInspector;
 use crate::programs::Programs;
 use crate::quota::{Account, Accounts, Quota};
@@ -20,7 +21,6 @@ use crate::recording::Recorder;
 use crate::requests::{
     Answer, FollowUp, PendingRequest, RequestHandler, Scope, exceeded, failed, may_change,
 };
-use crate::rotating::PendingRotation;
 use crate::sessions::Sessions;
 use crate::snapshots::Snapshots;
 use crate::source::{ConnectionId, EACH_WRITE, Poller, Source};

@@ -12,6 +12,7 @@ use crate::effect::Effect;
 use crate::node::Node;
 use crate::notebook::{Note, Notebook};
 use crate::page_cache::PageCacheTrimmer;
+use crate::pending_rotation::PendingRotation;
 use crate::program::Program;
 use crate::program_trace::{new_trace, prepare};
 use crate::quota::Quota;
@@ -25,18 +26,6 @@ use std::cell::LazyCell;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-
-/// A rotation that a command has requested.
-#[derive(Debug)]
-pub(crate) struct PendingRotation {
-    /// Connection of the command that waits for the chunk.
-    pub(crate) command: ConnectionId,
-    pub(crate) session: SessionId,
-    /// Number and directory of the chunk that is being closed.
-    pub(crate) sequence: u64,
-    pub(crate) path: PathBuf,
-    pub(crate) deadline: Instant,
-}
 
 /// Time limit for closing a chunk, after which a command is told that programs still write to it.
 const PATIENCE: Duration = Duration::from_secs(10);

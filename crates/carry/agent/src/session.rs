@@ -46,6 +46,16 @@ pub(crate) struct Session {
     pub(crate) _bytes: Share,
 }
 
+/// Chunks of a session that is being or was destroyed.
+#[derive(Debug)]
+pub(crate) struct RetiredChunks {
+    pub(crate) session: SessionId,
+    pub(crate) name: String,
+    pub(crate) uid: u32,
+    pub(crate) output: Output,
+    pub(crate) chunks: SessionChunks,
+}
+
 /// A channel of a session, with its rules in the order in which they were added.
 #[derive(Debug)]
 pub(crate) struct SessionChannel {

@@ -5,7 +5,6 @@ use crate::attachment::{Attachment, ChannelKey};
 use crate::chunk_removal::ChunkRemoval;
 use crate::clearing::ClearJob;
 use crate::clock::Clocks;
-use crate::dividing::RetiredChunks;
 use crate::forwarding::Forwardings;
 use crate::losses::{Amount, Evictions, Losses, Totals, cause_of};
 use crate::notebook::{Note, Notebook, SuspendedTrace, saved_trace};
@@ -15,7 +14,7 @@ use crate::program::Program;
 use crate::quota::Accounts;
 use crate::reach;
 use crate::saved::SavedState;
-use crate::session::{SamplingRules, Session, SessionId};
+use crate::session::{RetiredChunks, SamplingRules, Session, SessionId};
 use blkkin_control::{
     Cause, Reply, Retention, SavedLimit, SavedLoss, SavedRetention, SavedRingTotals, SavedSampling,
     SavedSession, StateRecord, encode,
