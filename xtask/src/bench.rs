@@ -9,6 +9,7 @@ mod ctf;
 mod goal;
 mod journal;
 mod large_packets;
+mod live;
 pub(crate) mod lttng;
 mod machine;
 mod options;
@@ -36,7 +37,7 @@ struct Bench {
     run: fn(&Options, &mut Report) -> Result<(), String>,
 }
 
-const BENCHES: [Bench; 8] = [
+const BENCHES: [Bench; 9] = [
     Bench {
         name: "blockstack",
         about: "what tracing costs a chain of block storage under fio, beside nbdkit",
@@ -51,6 +52,11 @@ const BENCHES: [Bench; 8] = [
         name: "journal",
         about: "making records durable, beside writing the same bytes by hand",
         run: journal::run,
+    },
+    Bench {
+        name: "live",
+        about: "until a viewer at a relay prints an event, beside LTTng and babeltrace2",
+        run: live::run,
     },
     Bench {
         name: "probes",

@@ -113,10 +113,28 @@ impl Daemon {
 
     /// Makes and starts a session with the recipe's channel, event and contexts.
     pub(crate) fn session(&self, recipe: &Recipe<'_>) -> Result<Session<'_>, String> {
+        let output = format!("--output={}", recipe.output.display());
+        let mut options = vec![&*output];
+        options.extend(recipe.is_snapshot.then_some("--snapshot"));
+        self.start_session(&options, recipe)
+    }
+
+    /// Makes and starts a live session at the relay with these ports for commands and for data.
+    pub(crate) fn live_session(
+        &self,
+        timer: Duration,
+        (control, data): (u16, u16),
+        recipe: &Recipe<'_>,
+    ) -> Result<Session<'_>, String> {
+        let live = format!("--live={}", timer.as_micros());
+        let control = format!("--ctrl-url=tcp://127.0.0.1:{control}");
+        let data = format!("--data-url=tcp://127.0.0.1:{data}");
+        self.start_session(&[&live, &control, &data], recipe)
+    }
+
+    fn start_session(&self, options: &[&str], recipe: &Recipe<'_>) -> Result<Session<'_>, String> {
         let name = name();
-        let output = recipe.output.to_string_lossy();
-        let snapshot: &[&str] = if recipe.is_snapshot { &["--snapshot"] } else { &[] };
-        lttng(&[&["create", &name, "--output", &output], snapshot].concat())?;
+        lttng(&[&["create", &name], options].concat())?;
         let session = Session(self);
         let of = ["--userspace", "--session", &name];
         lttng(&[&["enable-channel"], &of[..], recipe.channel, &["bench"]].concat())?;
@@ -127,11 +145,16 @@ impl Daemon {
         lttng(&["start", &name])?;
         Ok(session)
     }
+
+    /// Returns the daemon's process id, if [`Daemon::start`] has started it.
+    pub(crate) fn id(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
 }
 
 /// Returns the name of this process's session. The process id distinguishes it from other sessions
 /// of the daemon.
-fn name() -> String {
+pub(crate) fn name() -> String {
     format!("blkkin-bench-{}", std::process::id())
 }
 

@@ -56,6 +56,7 @@ pub mod sampling;
 mod describe;
 mod application;
 mod channel;
+mod complete_time;
 mod decoder;
 mod encoding;
 mod fault;
@@ -80,6 +81,7 @@ pub use application::{
     KernelRule, Label, Orphan, Scalar, SpanSlot, ToApplication, Unavailable, Width,
 };
 pub use channel::{Channel, Context, EVENT_SIZES, Mode, WAIT_FOREVER, WAIT_MAX_US};
+pub use complete_time::{COMPLETE_FILE, CompleteTime};
 pub use decoder::{Decoder, Received};
 pub use fault::{DecodeError, Fault, Reason};
 pub use forwarding::{

@@ -68,6 +68,40 @@ pub(crate) struct Rates {
     monotonic: Option<(u64, Rate)>,
 }
 
+/// Values of the clocks that programs may read, at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reading {
+    pub(crate) tsc: u64,
+    pub(crate) monotonic_ns: u64,
+}
+
+impl Reading {
+    pub(crate) fn now() -> Reading {
+        Reading { tsc: blkkin_sys::tsc(), monotonic_ns: blkkin_sys::monotonic_ns() }
+    }
+}
+
+impl Rates {
+    /// Returns the time that a clock shows in the traces of the session, in nanoseconds since 1970;
+    /// `None` if no trace has this clock.
+    pub(crate) fn time_ns(&self, clock: Clock, shown: u64) -> Option<u64> {
+        let rate = match clock {
+            Clock::Tsc => self.tsc,
+            Clock::Monotonic => self.monotonic,
+        };
+        let (_, rate) = rate?;
+        u64::try_from(rate.offset_ns + rate.duration(shown).as_nanos()).ok()
+    }
+
+    /// Returns the earliest of the times that the clocks of the session's traces show; `None` if
+    /// the session has no traces.
+    pub(crate) fn earliest_ns(&self, now: Reading) -> Option<u64> {
+        let tsc = self.time_ns(Clock::Tsc, now.tsc);
+        let monotonic = self.time_ns(Clock::Monotonic, now.monotonic_ns);
+        tsc.into_iter().chain(monotonic).min()
+    }
+}
+
 /// Measurement of the frequency of the processor's counter, since the agent's start or the last
 /// restart of the measurement.
 #[derive(Debug)]

@@ -2,6 +2,7 @@
 //! make no connections: it requests the list, follows the sessions' directories, and reports its
 //! progress.
 
+use crate::completeness::Completeness;
 use crate::session::SessionId;
 use crate::source::ConnectionId;
 use blkkin_control::{ForwardProgress, ForwardReport, ForwardTask, Forwarding, Reply};
@@ -20,6 +21,7 @@ pub(crate) struct Forwardings {
 struct ForwardedSession {
     task: ForwardTask,
     progress: ForwardProgress,
+    completeness: Completeness,
 }
 
 impl Forwardings {
@@ -36,7 +38,8 @@ impl Forwardings {
     pub(crate) fn add(&mut self, task: ForwardTask) {
         let trouble = Some("the forwarder has not connected yet".to_owned());
         let progress = ForwardProgress { trouble, ..ForwardProgress::default() };
-        self.list.push(ForwardedSession { task, progress });
+        let completeness = Completeness::default();
+        self.list.push(ForwardedSession { task, progress, completeness });
         self.has_changed = true;
     }
 
@@ -54,6 +57,12 @@ impl Forwardings {
     /// Returns the number of a user's sessions that are forwarded.
     pub(crate) fn count_of(&self, user: u32) -> usize {
         self.list.iter().filter(|one| one.task.user == user).count()
+    }
+
+    /// Returns the completeness of each session that is not destroyed.
+    pub(crate) fn completeness(&mut self) -> impl Iterator<Item = (SessionId, &mut Completeness)> {
+        let live = self.list.iter_mut().filter(|one| !one.task.has_ended);
+        live.map(|one| (one.task.number, &mut one.completeness))
     }
 
     /// Marks a session as destroyed, all of whose packets are written.

@@ -31,6 +31,7 @@ mod chunks;
 mod clearing;
 mod clock;
 mod command;
+mod completeness;
 mod confine;
 mod connection;
 mod date;

@@ -4,6 +4,7 @@
 
 use crate::acceptor::Acceptor;
 use crate::catalog::Catalog;
+use crate::clock::Reading;
 use crate::command::{Listing, Requester};
 use crate::deferred_close::DeferredClose;
 use crate::directories::{self, Directories, DirectoryRequest, OutputPurpose};
@@ -347,11 +348,27 @@ impl Node {
         }
     }
 
+    /// Tells the forwarder of each session up to which time its traces are complete. `begun` is the
+    /// beginning of the last drain.
+    fn declare_complete(&mut self, begun: Reading) {
+        let Node { sessions, programs, .. } = self;
+        let (list, forwardings) = (&sessions.list, &mut sessions.forwardings);
+        for (id, completeness) in forwardings.completeness().filter(|(_, one)| one.is_due()) {
+            let Some(session) = list.iter().find(|session| session.id == id) else { continue };
+            if let Some(until_ns) = session.rates.earliest_ns(begun)
+                && programs.are_complete(id, begun)
+            {
+                completeness.declare(until_ns, &session.output);
+            }
+        }
+    }
+
     /// Drains the rings of all programs whose next drain is due.
     pub(crate) fn drain_rings(&mut self, now: Instant) {
         let busy = self.programs.connected.values().filter(|one| one.pace.is_busy(now)).count();
         let busy = u32::try_from(busy).unwrap_or(u32::MAX).max(1);
         let (mut over, mut removing) = (Vec::new(), Vec::new());
+        let begun = (!self.sessions.forwardings.is_empty()).then(Reading::now);
         for (id, program) in &mut self.programs.connected {
             if program.next_drain.is_none_or(|look| look > now) {
                 continue;
@@ -366,6 +383,9 @@ impl Node {
                 program.fall_asleep();
                 drain = program.drain(None, Some(now));
                 retry = program.next_retry();
+            }
+            if begun.is_some() {
+                self.sessions.note_written(program.clock, &drain.written);
             }
             let trouble = retry.is_some();
             program.next_drain = match (drain.found, trouble) {
@@ -413,6 +433,9 @@ impl Node {
                 let next = program.next_drain.map_or(removal, |look| look.min(removal));
                 program.next_drain = Some(next);
             }
+        }
+        if let Some(begun) = begun {
+            self.declare_complete(begun);
         }
         for account in over {
             self.record(|recorder| recorder.limit_rings(&account, now));

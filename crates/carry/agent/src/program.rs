@@ -4,6 +4,7 @@
 use crate::absence::Absence;
 use crate::attachment::Attachment;
 use crate::catalog::{Catalog, CatalogLimits};
+use crate::clock::Reading;
 use crate::losses::{Amount, Losses, cause_of};
 use crate::pace::{Pace, WakeUpLimiter};
 use crate::process::{Process, may_run};
@@ -117,6 +118,9 @@ pub(crate) struct Drain {
     /// rings. When a ring is full, new events are discarded or old packets overwritten, and
     /// counted.
     pub(crate) trouble: Option<io::Error>,
+    /// Sessions of the packets that were written, with the last time in each packet by the
+    /// program's clock.
+    pub(crate) written: Vec<(SessionId, u64)>,
 }
 
 /// A message to a program, and the descriptors that are sent with it.
@@ -380,7 +384,12 @@ impl Program {
                 let before = trace.size(key);
                 attachment.rings.announce(ring, (before, before + packets.size()));
                 match described.and_then(|()| trace.append(key, &mut packets, &attachment.rings)) {
-                    Ok(()) => attachment.rings.free(ring),
+                    Ok(()) => {
+                        attachment.rings.free(ring);
+                        if let Some(last) = packets.headers().last() {
+                            drain.written.push((attachment.session, last.last_time));
+                        }
+                    }
                     Err(error) => {
                         attachment.rings.rewind(ring, mark);
                         attachment.retry = fail(error);
@@ -398,6 +407,25 @@ impl Program {
         }
         self.recovery.finish(finished);
         drain
+    }
+
+    /// Returns whether the traces of a session have all events that were recorded before
+    /// `reading`, when the rings were drained last. The rings must have been drained after that, if
+    /// they had events.
+    pub(crate) fn is_complete(&self, session: SessionId, reading: Reading) -> bool {
+        let trace = self.traces.get(&session);
+        let mut own = self.attachments.iter().filter(|one| one.session == session);
+        own.all(|attachment| {
+            let is_read = |ring| {
+                let last = trace.and_then(|trace| trace.last_time(attachment.file_of(ring)));
+                // A busy program has recorded again since.
+                let is_later = self.clock == Clock::Tsc && last >= Some(reading.tsc);
+                is_later || attachment.rings.is_drained(ring)
+            };
+            attachment.adopted.is_empty()
+                && attachment.rings.is_sealed()
+                && (0..attachment.rings.count()).all(is_read)
+        })
     }
 
     /// Returns whether there are drained sets of rings whose losses are to be saved, or for which

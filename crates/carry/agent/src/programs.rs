@@ -7,6 +7,7 @@
 use crate::absence::Absence;
 use crate::attachment::Attachment;
 use crate::catalog::Catalog;
+use crate::clock::Reading;
 use crate::log::Log;
 use crate::losses::Losses;
 use crate::notebook::Note;
@@ -361,6 +362,14 @@ impl Programs {
             sessions.count_loss(session, &attachment.unread_losses());
         }
         trouble
+    }
+
+    /// Returns whether the traces of a session have all events that were recorded before
+    /// `reading`. This is unknown for events of the kernel: its tracer gets them later.
+    pub(crate) fn are_complete(&self, session: SessionId, reading: Reading) -> bool {
+        let all = self.connected.values().chain(&self.departed);
+        let mut own = all.filter(|one| one.attachments.iter().any(|one| one.session == session));
+        own.all(|program| !program.is_kernel && program.is_complete(session, reading))
     }
 
     /// Drops the packets of a session in open traces and in rings, except packets in unsealed

@@ -16,8 +16,8 @@ use crate::reach;
 use crate::saved::SavedState;
 use crate::session::{RetiredChunks, SamplingRules, Session, SessionId};
 use blkkin_control::{
-    Cause, Reply, Retention, SavedLimit, SavedLoss, SavedRetention, SavedRingTotals, SavedSampling,
-    SavedSession, StateRecord, encode,
+    Cause, Clock, Reply, Retention, SavedLimit, SavedLoss, SavedRetention, SavedRingTotals,
+    SavedSampling, SavedSession, StateRecord, encode,
 };
 use blkkin_sys::socket::Peer;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -136,6 +136,17 @@ impl Sessions {
 
     pub(crate) fn position(&self, id: SessionId) -> Option<usize> {
         self.list.iter().position(|session| session.id == id)
+    }
+
+    /// Notes the packets that were written of forwarded sessions, with the last time in each packet.
+    pub(crate) fn note_written(&mut self, clock: Clock, written: &[(SessionId, u64)]) {
+        let Sessions { list, forwardings, .. } = self;
+        for (id, completeness) in forwardings.completeness() {
+            let Some(session) = list.iter().find(|session| session.id == id) else { continue };
+            for (_, end) in written.iter().filter(|(session, _)| *session == id) {
+                completeness.note(session.rates.time_ns(clock, *end).unwrap_or(0));
+            }
+        }
     }
 
     /// Returns the retention that a session's creator has stated, as a reply to a command.

@@ -331,6 +331,11 @@ impl Trace {
         self.files.get(&key).map_or(0, |file| file.size)
     }
 
+    /// Returns the time of the last event in a stream's file, by the program's clock.
+    pub(crate) fn last_time(&self, key: StreamKey) -> Option<u64> {
+        self.files.get(&key)?.last.map(|header| header.last_time)
+    }
+
     /// Returns the paths of a stream's file and of its index.
     fn paths(&self, StreamKey { stream, cpu }: StreamKey) -> (PathBuf, PathBuf) {
         let channel = self.streams.iter().find(|one| one.number == stream);

@@ -1,7 +1,9 @@
-//! The two connections of a producer's session.
+//! The two connections of a producer's session. A relay of BlkKin gets everything on the first one.
 
 use crate::target::Target;
-use blkkin_lttng::relay::{Command, CommandKind, DataHeader, MAJOR, MINOR_MIN, Reply, code};
+use blkkin_lttng::relay::{
+    Command, CommandKind, DataHeader, Index, MAJOR, MINOR_MIN, Reply, abilities, code,
+};
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -13,6 +15,8 @@ use std::time::Duration;
 pub(crate) struct Connection {
     control: TcpStream,
     data: Option<TcpStream>,
+    /// Set if the relay takes packets and indexes on the connection for commands.
+    is_inline: bool,
     target: Target,
     /// Commands that were encoded, but not sent.
     output: Vec<u8>,
@@ -30,6 +34,11 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 const EXPECTED_MAX: usize = 256;
 /// Lowest minor version with chunks, which the commands here need.
 const CHUNKS_MINOR: u32 = 11;
+/// Lowest minor version with a relay's abilities.
+const CONFIGURATION_MINOR: u32 = 12;
+/// Maximum size of a part of a packet in a command, and size of unsent commands from which they are
+/// sent, in bytes.
+const INLINE_MAX: usize = 256 << 10;
 
 fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
     let mut failed = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
@@ -58,19 +67,28 @@ impl Connection {
         let mut connection = Connection {
             control,
             data: None,
+            is_inline: false,
             target: target.clone(),
             output: Vec::new(),
             expected: VecDeque::new(),
             input: Vec::new(),
         };
-        match connection.call(&Command::version())? {
-            Reply::Version { major: MAJOR, minor } if minor >= CHUNKS_MINOR => Ok(connection),
-            Reply::Version { major, minor } => Err(io::Error::other(format!(
-                "the relay has version {major}.{minor}, which is older than 2.{}",
-                CHUNKS_MINOR.max(MINOR_MIN)
-            ))),
-            _ => Err(unexpected()),
+        let minor = match connection.call(&Command::version())? {
+            Reply::Version { major: MAJOR, minor } if minor >= CHUNKS_MINOR => minor,
+            Reply::Version { major, minor } => {
+                return Err(io::Error::other(format!(
+                    "the relay has version {major}.{minor}, which is older than 2.{}",
+                    CHUNKS_MINOR.max(MINOR_MIN)
+                )));
+            }
+            _ => return Err(unexpected()),
+        };
+        if minor >= CONFIGURATION_MINOR {
+            let configuration = connection.call(&Command::GetConfiguration)?;
+            connection.is_inline = matches!(configuration, Reply::Configuration(bits)
+                if bits & abilities::INLINE != 0);
         }
+        Ok(connection)
     }
 
     /// Returns the connection for commands.
@@ -80,6 +98,9 @@ impl Connection {
 
     /// Opens the data connection, as LTTng does after the session was created.
     pub(crate) fn open_data(&mut self) -> io::Result<()> {
+        if self.is_inline {
+            return Ok(());
+        }
         self.data = Some(connect(&self.target.host, self.target.data_port)?);
         Ok(())
     }
@@ -104,7 +125,7 @@ impl Connection {
     /// Encodes a command that is sent later. Its reply must be a success.
     pub(crate) fn queue(&mut self, command: &Command) -> io::Result<()> {
         command.encode(&mut self.output);
-        if command.kind() != CommandKind::SendMetadata {
+        if command.kind() != CommandKind::Silent {
             self.expected.push_back(command.kind());
         }
         if self.expected.len() >= EXPECTED_MAX { self.flush() } else { Ok(()) }
@@ -150,13 +171,49 @@ impl Connection {
         }
     }
 
-    /// Sends a packet on the data connection.
-    pub(crate) fn send_packet(&mut self, header: DataHeader, bytes: &[u8]) -> io::Result<()> {
-        let data = self.data.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+    /// Sends a packet with its index, at the latest with the next [`flush`](Self::flush).
+    pub(crate) fn send_packet(
+        &mut self,
+        header: DataHeader,
+        bytes: &[u8],
+        index: Index,
+    ) -> io::Result<()> {
         let mut encoded = Vec::new();
         header.encode(&mut encoded);
-        data.write_all(&encoded)?;
-        data.write_all(bytes)
+        if let Some(data) = &mut self.data {
+            data.write_all(&encoded)?;
+            data.write_all(bytes)?;
+            return self.send_index(index);
+        }
+        let first = bytes.len().min(INLINE_MAX);
+        let (first, rest) = bytes.split_at(first);
+        encoded.extend_from_slice(first);
+        self.send_inline(Command::Data(encoded))?;
+        for part in rest.chunks(INLINE_MAX) {
+            self.send_inline(Command::Data(part.to_vec()))?;
+        }
+        self.send_index(index)
+    }
+
+    /// Sends an index or a beacon, at the latest with the next [`flush`](Self::flush).
+    pub(crate) fn send_index(&mut self, index: Index) -> io::Result<()> {
+        match self.is_inline {
+            true => self.send_inline(Command::Index(index)),
+            false => self.queue(&Command::SendIndex(index)),
+        }
+    }
+
+    /// Declares that all events before a time have been sent, to relays that use that.
+    pub(crate) fn declare_complete(&mut self, until_ns: u64) -> io::Result<()> {
+        match self.is_inline {
+            true => self.send_inline(Command::Complete { until_ns }),
+            false => Ok(()),
+        }
+    }
+
+    fn send_inline(&mut self, command: Command) -> io::Result<()> {
+        command.encode(&mut self.output);
+        if self.output.len() >= INLINE_MAX { self.send() } else { Ok(()) }
     }
 }
 

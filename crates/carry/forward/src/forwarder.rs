@@ -5,6 +5,7 @@ use crate::positions::{Position, Positions};
 use crate::spool::{SpoolStream, SpoolTrace, find_traces};
 use crate::target::Target;
 use crate::watcher::{Changes, Watcher};
+use blkkin_control::COMPLETE_FILE;
 use blkkin_ctf::metadata::pack;
 use blkkin_lttng::Declarations;
 use blkkin_lttng::relay::{
@@ -35,6 +36,8 @@ pub(crate) struct Forwarder {
     /// Time that the next beacons declare, in nanoseconds, and the moment when they are due; `None`
     /// if the relay knows all streams to be as late as the newest packet.
     beacon: Option<(i128, Instant)>,
+    /// Time up to which the relay knows the session to be complete, in nanoseconds since 1970.
+    complete_ns: u64,
     totals: Totals,
     is_spool: bool,
 }
@@ -134,14 +137,14 @@ impl SentStream {
         self.packets += 1;
         totals.packets += 1;
         totals.bytes += buffer.len() as u64;
-        connection.send_packet(header, buffer)?;
-        connection.queue(&Command::SendIndex(Index {
+        let index = Index {
             stream,
             net_sequence,
             packet: entry.packet,
             instance: entry.instance,
             packet_sequence: entry.packet_sequence.or(Some(net_sequence)),
-        }))?;
+        };
+        connection.send_packet(header, buffer, index)?;
         self.class = Some(entry.packet.class);
         self.latest = self.latest.max(Some(entry.packet.end));
         Ok(Some(entry.packet.end))
@@ -254,6 +257,7 @@ impl Forwarder {
             refused: HashMap::new(),
             newest: None,
             beacon: None,
+            complete_ns: 0,
             totals: Totals::default(),
             is_spool,
         })
@@ -285,6 +289,9 @@ impl Forwarder {
     ) -> io::Result<Round> {
         let before = self.totals.packets;
         let mut pause = None;
+        if changes.in_tree {
+            watcher.watch_complete(&self.root);
+        }
         // A trace that was complete may be continued.
         let is_unknown = |directory: &PathBuf| {
             !self.traces.iter().any(|sent| sent.trace.directory == *directory)
@@ -307,6 +314,12 @@ impl Forwarder {
                     Ok(of_trace) => pause = pause.into_iter().chain(of_trace).min(),
                 }
             }
+        }
+        if let (Some(until_ns), None) = (changes.complete_ns, pause)
+            && until_ns > self.complete_ns
+        {
+            self.complete_ns = until_ns;
+            self.connection.declare_complete(until_ns)?;
         }
         self.connection.flush()?;
         Ok(Round { packets: self.totals.packets - before, pause })
@@ -517,7 +530,7 @@ impl Forwarder {
                 own.latest = Some(now);
                 let last = own.packets.checked_sub(1);
                 let beacon = Index::beacon(own.handle, last, class, now);
-                connection.queue(&Command::SendIndex(beacon))?;
+                connection.send_index(beacon)?;
             }
         }
         connection.flush()
@@ -635,6 +648,8 @@ impl Forwarder {
             close_streams(&mut self.connection, sent)?;
         }
         self.connection.flush()?;
+        // Nothing is written any more.
+        let _ = fs::remove_file(self.root.join(COMPLETE_FILE));
         let (damaged, whole): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.traces).into_iter().partition(|sent| sent.is_damaged);
         whole.iter().for_each(|sent| self.remove_delivered(sent, positions, warn));

@@ -8,6 +8,7 @@
 //! ```
 
 use crate::positions;
+use blkkin_control::COMPLETE_FILE;
 use blkkin_ctf::metadata::{self, METADATA_SIZE_MAX, unpack};
 use blkkin_ctf::schema::{ByteOrder, Clock, Uuid};
 use blkkin_lttng::{INDEX_HEADER_SIZE, IndexEntry, IndexLayout, index_path, is_component};
@@ -179,6 +180,7 @@ pub(crate) fn remove_empty(root: &Path) {
     for name in ["", ".new", ".lock"] {
         let _ = fs::remove_file(root.join(format!("{}{name}", positions::FILE)));
     }
+    let _ = fs::remove_file(root.join(COMPLETE_FILE));
     let mut directories = Vec::new();
     let _ = find_traces(root, &mut |directory| directories.push(directory.to_owned()));
     // Directories follow those that they are in.

@@ -1,13 +1,16 @@
 //! Waits until traces change, until the relay closes its connection, or until the work shall end.
 
 use crate::positions;
+use blkkin_control::{COMPLETE_FILE, CompleteTime};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
+use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,6 +20,9 @@ use std::time::Duration;
 pub(crate) struct Watcher {
     inotify: Option<OwnedFd>,
     directories: HashMap<i32, PathBuf>,
+    /// File with the time up to which the traces are complete, if their recorder has one, and its
+    /// watch.
+    complete: Option<(File, Option<i32>)>,
 }
 
 /// Changes since the last wait.
@@ -30,6 +36,9 @@ pub(crate) struct Changes {
     pub(crate) is_ending: bool,
     /// Set if the relay has sent something, or has closed the connection.
     pub(crate) of_relay: bool,
+    /// Time in nanoseconds since 1970 before which the traces have all events, with these changes;
+    /// `None` if it is unknown.
+    pub(crate) complete_ns: Option<u64>,
 }
 
 const POLL_PAUSE: Duration = Duration::from_millis(20);
@@ -38,7 +47,27 @@ const EVENT_BYTES: usize = 16 << 10;
 impl Watcher {
     pub(crate) fn new() -> Watcher {
         let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok();
-        Watcher { inotify, directories: HashMap::new() }
+        Watcher { inotify, directories: HashMap::new(), complete: None }
+    }
+
+    /// Watches the file with the time up to which the traces in a directory are complete, once it
+    /// exists.
+    pub(crate) fn watch_complete(&mut self, root: &Path) {
+        if self.complete.is_some() {
+            return;
+        }
+        let path = root.join(COMPLETE_FILE);
+        let Ok(file) = File::open(&path) else { return };
+        let watch = self.inotify.as_ref();
+        let watch = watch.and_then(|it| inotify::add_watch(it, &path, WatchFlags::MODIFY).ok());
+        self.complete = Some((file, watch));
+    }
+
+    fn complete_ns(&self) -> Option<u64> {
+        let (file, _) = self.complete.as_ref()?;
+        let mut bytes = [0; CompleteTime::SIZE];
+        file.read_exact_at(&mut bytes, 0).ok()?;
+        CompleteTime::decode(bytes).map(|time| time.until_ns)
     }
 
     /// Watches a directory, which must be read after this call.
@@ -85,6 +114,8 @@ impl Watcher {
             is_ending: is_ready(0),
             of_relay: relay.is_some() && is_ready(1),
             traces: HashSet::new(),
+            // It is read before the changes, so that these have all packets up to then.
+            complete_ns: self.complete_ns(),
         };
         drop(polled);
         self.read(&mut changes);
@@ -92,14 +123,16 @@ impl Watcher {
     }
 
     fn read(&mut self, changes: &mut Changes) {
-        let Watcher { inotify, directories } = self;
+        let Watcher { inotify, directories, complete } = self;
         let Some(inotify) = inotify else { return };
         let mut buffer = [MaybeUninit::uninit(); EVENT_BYTES];
         let mut reader = Reader::new(inotify, &mut buffer);
         while let Ok(event) = reader.next() {
             let flags = event.events();
             let name = event.file_name().map(|name| name.to_bytes()).unwrap_or_default();
-            if name.starts_with(positions::FILE.as_bytes()) {
+            let is_complete =
+                complete.as_ref().is_some_and(|(_, watch)| *watch == Some(event.wd()));
+            if is_complete || name.starts_with(positions::FILE.as_bytes()) {
                 continue;
             }
             let directory = directories.get(&event.wd());

@@ -1,10 +1,11 @@
 //! State of a producer's control connection, without its socket.
 
+use crate::data::DataReceiver;
 use crate::session::Session;
 use crate::sessions::Sessions;
 use crate::stream::Stream;
 use blkkin_lttng::relay::{
-    AddStream, Command, Created, Index, MAJOR, MINOR, MINOR_MIN, Reply, code,
+    AddStream, Command, Created, Index, MAJOR, MINOR, MINOR_MIN, Reply, abilities, code,
 };
 use blkkin_lttng::{Fault, IndexLayout};
 use std::collections::HashSet;
@@ -23,6 +24,8 @@ pub struct Control {
     session: Option<Arc<Session>>,
     /// Streams that were asked for since the last `BEGIN_DATA_PENDING`.
     checked: HashSet<u64>,
+    /// State of the data that arrives on this connection.
+    data: DataReceiver,
     /// Metadata streams whose last bytes are not in their files, because the disk is full.
     unwritten: Vec<Arc<Stream>>,
 }
@@ -74,6 +77,7 @@ impl Control {
     /// Makes the state of a connection from the address `peer`.
     pub fn new(sessions: Arc<Sessions>, peer: IpAddr) -> Control {
         Control {
+            data: DataReceiver::new(sessions.clone(), peer),
             sessions,
             peer,
             minor: None,
@@ -96,10 +100,14 @@ impl Control {
         loop {
             let rest = input.get(used..).unwrap_or_default();
             let minor = self.minor.unwrap_or(MINOR);
-            let Some((command, size)) = Command::decode(rest, minor)? else { return Ok(used) };
+            let Some((command, size)) = Command::decode(rest, minor)? else { break };
             used += size;
             self.carry_out(command, output)?;
         }
+        if let Some(session) = self.session.as_ref().filter(|_| used > 0) {
+            session.waiters.wake();
+        }
+        Ok(used)
     }
 
     fn carry_out(&mut self, command: Command, output: &mut Vec<u8>) -> Result<(), Close> {
@@ -116,8 +124,7 @@ impl Control {
         let minor = self.minor.ok_or(Close::Order("a command precedes the version"))?;
         match command {
             Command::GetConfiguration => {
-                // Sessions can be cleared.
-                reply(Reply::Configuration(1));
+                reply(Reply::Configuration(abilities::CLEAR | abilities::INLINE));
                 return Ok(());
             }
             Command::CreateSession(created) => {
@@ -227,6 +234,9 @@ impl Control {
                 reply(Reply::ChunkExists { code: code::OK, exists: false });
             }
             Command::StartData => reply(ok),
+            Command::Data(bytes) => self.data.take(&bytes)?,
+            Command::Index(index) => take_index(session, index)?,
+            Command::Complete { until_ns } => session.promise_complete(until_ns),
             Command::Version { .. }
             | Command::GetConfiguration
             | Command::CreateSession(_)

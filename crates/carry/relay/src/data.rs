@@ -29,7 +29,7 @@ pub struct DataReceiver {
 struct Writing {
     stream: Arc<Stream>,
     header: DataHeader,
-    file: File,
+    file: Arc<File>,
     /// Offset of the next byte in the file.
     offset: u64,
     /// Number of bytes that have not arrived.
@@ -45,7 +45,14 @@ impl DataReceiver {
     }
 
     /// Takes bytes of the connection, in any division.
-    pub fn receive(&mut self, mut input: &[u8]) -> Result<(), Close> {
+    pub fn receive(&mut self, input: &[u8]) -> Result<(), Close> {
+        let received = self.take(input);
+        self.own.iter().filter_map(Weak::upgrade).for_each(|session| session.waiters.wake());
+        received
+    }
+
+    /// Takes bytes as [`receive`](Self::receive) does, and leaves it to the caller to wake viewers.
+    pub(crate) fn take(&mut self, mut input: &[u8]) -> Result<(), Close> {
         loop {
             if let Some(packet) = &mut self.packet {
                 let (part, rest) = input.split_at(packet.remaining.min(input.len()));
@@ -87,9 +94,11 @@ impl DataReceiver {
 
     fn end_packet(&mut self) -> Result<(), Close> {
         let Some(packet) = self.packet.take() else { return Ok(()) };
-        let padding = u64::from(packet.header.padding_size);
         // Padding is a hole in the file.
-        let grown = packet.file.set_len(packet.offset + padding);
+        let grown = match u64::from(packet.header.padding_size) {
+            0 => Ok(()),
+            padding => packet.file.set_len(packet.offset + padding),
+        };
         let header = grown.is_ok().then_some(packet.header);
         packet.stream.end_packet(header)?;
         Ok(grown?)

@@ -8,7 +8,7 @@
 //!
 //! A packet is published to viewers when the packet and its index have arrived, which is after the
 //! metadata that it needs. Viewers read published packets from the files, so a slow viewer takes no
-//! memory and delays nobody.
+//! memory and delays nobody. Viewers of BlkKin wait for news, and are woken by `waiters`.
 
 mod chunk;
 mod control;
@@ -23,6 +23,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 mod viewing;
+mod waiters;
 
 pub use control::Control;
 pub use data::DataReceiver;

@@ -5,6 +5,8 @@ use crate::data::DataReceiver;
 use crate::sessions::Sessions;
 use crate::viewing::Viewing;
 use parking_lot::{Condvar, Mutex};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::net::sockopt;
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -234,12 +236,36 @@ impl Connection {
 
     fn serve_control(&self) -> Result<(), Close> {
         let mut control = Control::new(self.shared.sessions.clone(), self.peer());
-        self.serve(|input, output| control.receive(input, output))
+        self.serve(&mut control, Control::receive, |_, _| Ok(()))
     }
 
     fn serve_viewer(&self) -> Result<(), Close> {
         let mut viewing = Viewing::new(self.shared.sessions.clone());
-        self.serve(|input, output| viewing.receive(input, output))
+        self.serve(&mut viewing, Viewing::receive, |viewing, output| self.wait(viewing, output))
+    }
+
+    /// Waits until the viewer's request for news is answered, or until it sends something.
+    fn wait(&self, viewing: &mut Viewing, output: &mut Vec<u8>) -> Result<(), Close> {
+        while let Some((waiter, until)) = viewing.waiter() {
+            let timeout = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+            let mut polled = [
+                PollFd::new(&self.socket, PollFlags::IN),
+                PollFd::from_borrowed_fd(waiter.event(), PollFlags::IN),
+            ];
+            match poll(&mut polled, timeout.as_ref()) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(Close::Io(error.into())),
+            }
+            let [socket, _] = polled;
+            let is_stopping = self.shared.is_stopping.load(Ordering::SeqCst);
+            if !socket.revents().is_empty() || is_stopping {
+                break;
+            }
+            waiter.end();
+            viewing.answer_wait(output)?;
+        }
+        Ok(())
     }
 
     fn receive_data(&self) -> Result<(), Close> {
@@ -254,15 +280,21 @@ impl Connection {
     }
 
     /// Reads requests and sends the replies of `receive`, which returns the number of bytes used.
-    fn serve(
+    /// `wait` is called before each read, and may add a reply.
+    fn serve<S>(
         &self,
-        mut receive: impl FnMut(&[u8], &mut Vec<u8>) -> Result<usize, Close>,
+        state: &mut S,
+        receive: impl Fn(&mut S, &[u8], &mut Vec<u8>) -> Result<usize, Close>,
+        wait: impl Fn(&mut S, &mut Vec<u8>) -> Result<(), Close>,
     ) -> Result<(), Close> {
         let (mut input, mut output) = (Vec::new(), Vec::new());
         let mut is_first = true;
         let mut buffer = vec![0; READ_SIZE];
         loop {
-            let received = receive(&input, &mut output);
+            let mut received = receive(state, &input, &mut output);
+            if matches!(received, Ok(0)) {
+                received = wait(state, &mut output).map(|()| 0);
+            }
             (&self.socket).write_all(&output)?;
             output.clear();
             output.shrink_to(READ_SIZE);

@@ -4,6 +4,7 @@ use crate::chunk::Chunk;
 use crate::files::Disk;
 use crate::output::{Output, now_s};
 use crate::stream::{Stream, StreamName};
+use crate::waiters::Waiters;
 use blkkin_lttng::IndexLayout;
 use blkkin_lttng::relay::{AddStream, ChunkAction, CreateChunk, CreateSession, Rotation};
 use parking_lot::Mutex;
@@ -37,6 +38,10 @@ pub(crate) struct Session {
     pub(crate) output: Arc<Output>,
     /// Number of attached viewers.
     pub(crate) viewers: AtomicU32,
+    /// Viewers that wait for news.
+    pub(crate) waiters: Waiters,
+    /// Time before which all events were received, in nanoseconds since 1970; 0 if it is unknown.
+    complete_ns: AtomicU64,
     /// Number of the data connection that adds packets; 0 before the first packet.
     data_connection: AtomicU64,
     /// Set once that data connection is closed.
@@ -98,6 +103,8 @@ impl Session {
             origin: Origin { producer: created.producer, id: created.id, peer },
             output,
             viewers: AtomicU32::new(0),
+            waiters: Waiters::default(),
+            complete_ns: AtomicU64::new(0),
             data_connection: AtomicU64::new(0),
             has_all_data: AtomicBool::new(false),
             disk,
@@ -242,6 +249,7 @@ impl Session {
     pub(crate) fn end(&self) {
         let mut state = self.state.lock();
         state.ended = Some(Instant::now());
+        self.waiters.wake();
         for chunk in std::mem::take(&mut state.chunks).into_values() {
             if let Err(error) = chunk.end_use(&self.output.directory, now_s()) {
                 self.disk.log(&format!("a chunk cannot be closed: {error}"));
@@ -252,6 +260,18 @@ impl Session {
     /// Notes that the producer's data connection is closed.
     pub(crate) fn end_data(&self) {
         self.has_all_data.store(true, Ordering::Relaxed);
+        self.waiters.wake();
+    }
+
+    /// Notes the producer's promise that all events before a time were sent before.
+    pub(crate) fn promise_complete(&self, until_ns: u64) {
+        self.complete_ns.fetch_max(until_ns, Ordering::SeqCst);
+    }
+
+    /// Returns the time before which all events were received and published, in nanoseconds since
+    /// 1970; 0 if it is unknown.
+    pub(crate) fn complete_ns(&self) -> u64 {
+        self.complete_ns.load(Ordering::SeqCst)
     }
 
     /// Returns whether no packet follows: the producer has closed its connections, or its control

@@ -77,7 +77,7 @@ struct Part {
 
 #[derive(Debug)]
 struct PartFiles {
-    data: File,
+    data: Arc<File>,
     /// Index file; `None` for metadata and snapshots.
     index: Option<File>,
 }
@@ -170,7 +170,7 @@ impl Part {
         if let Some(index) = &index {
             stream.disk.write(index, &stream.layout.header(), 0)?;
         }
-        let files = Some(PartFiles { data, index });
+        let files = Some(PartFiles { data: Arc::new(data), index });
         Ok(Part { chunk, files, first, published: 0, base, size: 0 })
     }
 
@@ -216,12 +216,12 @@ impl Part {
     }
 
     /// Returns the data file for reading or writing.
-    fn data(&self, stream: &Stream) -> io::Result<File> {
+    fn data(&self, stream: &Stream) -> io::Result<Arc<File>> {
         match &self.files {
-            Some(files) => files.data.try_clone(),
+            Some(files) => Ok(files.data.clone()),
             None => {
                 let open = |directory: &Path| File::open(directory.join(&stream.name));
-                self.chunk.open_in(&stream.path, open)
+                self.chunk.open_in(&stream.path, open).map(Arc::new)
             }
         }
     }
@@ -260,7 +260,7 @@ impl Stream {
 
     /// Begins a packet at the end of the stream. Returns the file, and the offset of the packet in
     /// it. Fails if another packet is being written.
-    pub(crate) fn begin_packet(&self) -> io::Result<(File, u64)> {
+    pub(crate) fn begin_packet(&self) -> io::Result<(Arc<File>, u64)> {
         let mut state = self.state.lock();
         let part = state.parts.back().filter(|_| !state.is_writing);
         let part = part.ok_or(io::ErrorKind::ResourceBusy)?;
@@ -419,7 +419,8 @@ impl Stream {
         let State { parts, unwritten, .. } = state;
         let part = parts.back_mut().filter(|_| !unwritten.is_empty());
         let Some(part) = part else { return Ok(true) };
-        match self.disk.try_write(&part.data(self)?, unwritten, part.size) {
+        let file = part.data(self)?;
+        match self.disk.try_write(&file, unwritten, part.size) {
             Err(error) if is_full(&error) => return Ok(false),
             written => written?,
         }
@@ -441,6 +442,11 @@ impl Stream {
     /// Calls `read` with the stream's metadata.
     pub(crate) fn with_metadata<T>(&self, read: impl FnOnce(&Metadata) -> T) -> T {
         read(&self.state.lock().metadata)
+    }
+
+    /// Returns the size of the whole declarations in the stream's metadata, in bytes.
+    pub(crate) fn metadata_size(&self) -> usize {
+        self.with_metadata(Metadata::whole)
     }
 
     /// Notes that the producer sends no packet after `last`.

@@ -8,13 +8,14 @@ use crate::viewing::Viewing;
 use blkkin_lttng::PacketIndex;
 use blkkin_lttng::relay::{
     AddStream, ChunkAction, Command, CreateChunk, CreateSession, DataHeader, Index, Reply,
-    Rotation, code,
+    Rotation, abilities, code,
 };
 use blkkin_lttng::viewer::{
-    self, AttachStatus, IndexStatus, MetadataStatus, NewStreamsStatus, PacketStatus, Request, Seek,
-    flags,
+    self, AttachStatus, IndexStatus, MetadataStatus, NewStreamsStatus, News, PacketStatus, Request,
+    RequestKind, Seek, SessionNews, StreamNews, flags,
 };
 use blkkin_sys::testing::{Mounted, Scratch, skip};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
@@ -184,6 +185,24 @@ impl Producer {
         assert_eq!(ok(&mut self.control, &index), code::OK);
     }
 
+    /// Sends a packet on the control connection, as producers of BlkKin do.
+    fn send_inline(&mut self) {
+        let (message, index) = self.packet();
+        let Command::SendIndex(index) = index else { panic!("an index") };
+        for part in message.chunks(20) {
+            self.say(&Command::Data(part.to_vec()));
+        }
+        self.say(&Command::Index(index));
+    }
+
+    /// Sends a command that has no reply.
+    fn say(&mut self, command: &Command) {
+        let (mut message, mut output) = (Vec::new(), Vec::new());
+        command.encode(&mut message);
+        assert_eq!(self.control.receive(&message, &mut output).unwrap(), message.len());
+        assert!(output.is_empty());
+    }
+
     fn rotate(&mut self, chunk: u64, action: ChunkAction) {
         let created = CreateChunk { id: chunk, created_s: CREATED_S + chunk, name: None };
         assert_eq!(ok(&mut self.control, &Command::CreateChunk(created)), code::OK);
@@ -230,6 +249,27 @@ impl Viewing {
         }
     }
 
+    /// Waits for news; returns them if there are any already.
+    fn await_news(&mut self, room: u32) -> Option<News> {
+        let (mut bytes, mut output) = (Vec::new(), Vec::new());
+        Request::Await { room, timeout_ms: 0 }.encode(&mut bytes);
+        assert_eq!(self.receive(&bytes, &mut output).unwrap(), bytes.len());
+        news_in(&output)
+    }
+
+    /// Returns the news after the viewer was woken; `None` if it was not woken.
+    fn woken_news(&mut self) -> Option<News> {
+        let (waiter, _) = self.waiter().expect("a viewer that waits");
+        let mut polled = [PollFd::from_borrowed_fd(waiter.event(), PollFlags::IN)];
+        if poll(&mut polled, Some(&Timespec::default())).unwrap() == 0 {
+            return None;
+        }
+        waiter.end();
+        let mut output = Vec::new();
+        self.answer_wait(&mut output).unwrap();
+        news_in(&output)
+    }
+
     fn metadata_of(&mut self, stream: u64) -> Option<Vec<u8>> {
         match ask(self, &Request::Metadata { stream }).unwrap() {
             viewer::Reply::Metadata { status: MetadataStatus::Ok, bytes } => Some(bytes),
@@ -237,6 +277,20 @@ impl Viewing {
             other => panic!("{other:?}"),
         }
     }
+}
+
+fn news_in(output: &[u8]) -> Option<News> {
+    match viewer::Reply::decode(RequestKind::Await, output).unwrap() {
+        Some((viewer::Reply::News(news), size)) if size == output.len() => Some(news),
+        None if output.is_empty() => None,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Returns what the news of the only stream say: state, end, flags and packet.
+fn of_stream(news: &News) -> Vec<(IndexStatus, u64, u32, Vec<u8>)> {
+    let say = |one: &StreamNews| (one.status, one.index.end, one.flags, one.bytes.clone());
+    news.streams.iter().map(say).collect()
 }
 
 fn packet_bytes(number: u8) -> Vec<u8> {
@@ -261,6 +315,102 @@ fn packets_are_stored_with_padding_and_index() {
     assert_eq!(index.len(), 16 + 2 * 72);
     assert_eq!(index[..16], [0xc1, 0xf1, 0xdc, 0xc1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 72]);
     assert_eq!(index[16 + 72..16 + 80], 16u64.to_be_bytes());
+}
+
+#[test]
+fn packets_on_the_control_connection_are_stored() {
+    let fixture = Fixture::new();
+    let mut producer = fixture.producer();
+    let abilities = send(&mut producer.control, &Command::GetConfiguration).unwrap();
+    assert_eq!(abilities, Reply::Configuration(abilities::CLEAR | abilities::INLINE));
+    for _ in 0..3 {
+        producer.send_inline();
+    }
+    let expected = [0, 1, 2].map(packet_bytes).concat();
+    assert_eq!(read(&fixture.path("web/ust/ch_0")), expected);
+    assert_eq!(read(&fixture.path("web/ust/index/ch_0.idx")).len(), 16 + 3 * 72);
+    let (stream, last) = (producer.stream, Some(2));
+    assert_eq!(ok(&mut producer.control, &Command::DataPending { stream, last }), 0);
+}
+
+#[test]
+fn waiting_viewers_are_woken_by_news() {
+    let fixture = Fixture::new();
+    let mut producer = fixture.producer();
+    let mut viewing = fixture.viewing();
+    let streams = viewing.attach_to(producer.session, Seek::Beginning);
+    // A packet without metadata is no news.
+    producer.send_inline();
+    assert_eq!(viewing.await_news(1000), None);
+    producer.send_metadata(TEXT, 0);
+    let retry = (IndexStatus::Retry, 0, flags::NEW_METADATA, vec![]);
+    let news = viewing.woken_news().expect("metadata");
+    assert_eq!((of_stream(&news), news.sessions), (vec![retry], vec![]));
+    assert!(viewing.metadata_of(streams[1].id).is_some());
+    let ok = |number: u8| (IndexStatus::Ok, u64::from(number) * 100 + 50, 0, packet_bytes(number));
+    assert_eq!(of_stream(&viewing.await_news(1000).expect("a packet")), [ok(0)]);
+    assert_eq!(viewing.await_news(1000), None);
+    assert_eq!(viewing.woken_news(), None);
+    producer.send_inline();
+    producer.send_inline();
+    assert_eq!(of_stream(&viewing.woken_news().expect("packets")), [ok(1), ok(2)]);
+    // The session is complete for a viewer that has all packets before.
+    producer.send_inline();
+    producer.send_inline();
+    producer.say(&Command::Complete { until_ns: 700 });
+    let news = viewing.await_news(20).expect("a packet");
+    assert_eq!((of_stream(&news), news.sessions), (vec![ok(3)], vec![]));
+    let news = viewing.await_news(20).expect("a packet");
+    let complete = SessionNews { session: producer.session, complete_ns: 700, has_streams: false };
+    assert_eq!((of_stream(&news), news.sessions), (vec![ok(4)], vec![complete]));
+    assert_eq!(viewing.await_news(20), None);
+    // A promise that is not later is no news.
+    producer.say(&Command::Complete { until_ns: 699 });
+    assert_eq!(viewing.woken_news(), None);
+    // A packet without room for it is requested by the viewer.
+    producer.send_inline();
+    producer.say(&Command::Complete { until_ns: 900 });
+    assert_eq!(of_stream(&viewing.woken_news().expect("a packet")), [ok(5)]);
+    producer.send_inline();
+    let news = viewing.await_news(15).expect("an index");
+    assert_eq!((news.streams[0].index.end, news.streams[0].bytes.len()), (650, 0));
+}
+
+#[test]
+fn waiting_viewers_learn_of_streams_and_of_the_end() {
+    let fixture = Fixture::new();
+    let mut producer = fixture.producer();
+    producer.send_metadata(TEXT, 0);
+    let mut viewing = fixture.viewing();
+    let streams = viewing.attach_to(producer.session, Seek::Beginning);
+    assert!(viewing.metadata_of(streams[1].id).is_some());
+    assert_eq!(viewing.await_news(1000), None);
+    add_stream(&mut producer.control, "ch_1", "ust").unwrap();
+    producer.say(&Command::Complete { until_ns: 700 });
+    assert_eq!(ok(&mut producer.control, &Command::StreamsSent), code::OK);
+    let news = viewing.woken_news().expect("a stream");
+    let session = SessionNews { session: producer.session, complete_ns: 0, has_streams: true };
+    assert_eq!(news.sessions, [session]);
+    let request = Request::NewStreams { session: producer.session };
+    assert!(matches!(ask(&mut viewing, &request).unwrap(),
+        viewer::Reply::NewStreams { streams, .. } if streams.len() == 1));
+    // Another request ends the wait.
+    assert_eq!(viewing.await_news(1000).expect("completeness").sessions[0].complete_ns, 700);
+    assert_eq!(viewing.await_news(1000), None);
+    let (mut bytes, mut output) = (Vec::new(), Vec::new());
+    request.encode(&mut bytes);
+    viewing.receive(&bytes, &mut output).unwrap();
+    assert_eq!(news_in(&output[..8]), Some(News::default()));
+    assert_eq!(viewing.await_news(1000), None);
+    let session = producer.session;
+    drop(producer);
+    let news = viewing.woken_news().or_else(|| viewing.await_news(1000)).expect("the end");
+    assert_eq!(of_stream(&news).iter().map(|one| one.0).collect::<Vec<_>>(), [IndexStatus::End; 2]);
+    assert_eq!(news.sessions, [SessionNews { session, complete_ns: 0, has_streams: true }]);
+    assert!(matches!(
+        ask(&mut viewing, &request).unwrap(),
+        viewer::Reply::NewStreams { status: NewStreamsStatus::End, .. }
+    ));
 }
 
 /// The data connection may be divided at any byte.

@@ -4,14 +4,16 @@ use crate::control::Close;
 use crate::session::Session;
 use crate::sessions::Sessions;
 use crate::stream::{Beacon, NextPacket, Stream};
+use crate::waiters::Waiter;
 use blkkin_lttng::PacketIndex;
 use blkkin_lttng::viewer::{
-    self, AttachStatus, IndexStatus, MAJOR, MINOR, MetadataStatus, NewStreamsStatus, PacketStatus,
-    Reply, Request, Seek, flags,
+    self, AttachStatus, IndexStatus, MAJOR, MINOR, MetadataStatus, NewStreamsStatus, News,
+    PacketStatus, Reply, Request, Seek, SessionNews, StreamNews, flags,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 /// State of a viewer's connection.
 #[derive(Debug)]
@@ -21,6 +23,19 @@ pub struct Viewing {
     is_connected: bool,
     is_prepared: bool,
     attached: BTreeMap<u64, Attached>,
+    /// Request for news that has no reply yet.
+    wait: Option<Wait>,
+    /// Waiter for news, once the viewer has waited.
+    waiter: Option<Arc<Waiter>>,
+}
+
+/// Request for news.
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    /// Maximum size of the packets in the reply, in bytes.
+    room: usize,
+    /// Time at which the reply is sent without news.
+    until: Option<Instant>,
 }
 
 /// A session that the viewer is attached to.
@@ -30,6 +45,10 @@ struct Attached {
     /// Number of the session's streams that the viewer knows.
     listed: usize,
     cursors: HashMap<u64, Cursor>,
+    /// Time before which the viewer has all events, as it was told.
+    complete_ns: u64,
+    /// Set once the viewer is woken by news of the session.
+    is_watched: bool,
 }
 
 /// Position of the viewer in a stream.
@@ -42,6 +61,8 @@ struct Cursor {
     sent: usize,
     /// Generation of the metadata that was sent.
     generation: u64,
+    /// Beacon that was sent as news.
+    beacon: Option<Beacon>,
     /// Set once the viewer knows that the stream has ended, and for metadata, whose end viewers do
     /// not ask for.
     is_over: bool,
@@ -49,6 +70,12 @@ struct Cursor {
 
 /// Maximum number of bytes of a packet in one reply.
 const PACKET_BYTES_MAX: usize = 1 << 20;
+
+/// Maximum size of the packets in one list of news, in bytes, and maximum number of its entries.
+const NEWS_BYTES_MAX: usize = 1 << 20;
+const NEWS_MAX: usize = 4096;
+/// Interval at which a session whose producer has gone is looked at while a viewer waits.
+const END_PAUSE: Duration = Duration::from_millis(500);
 
 /// Status of a successful reply without further fields.
 const OK: u32 = 1;
@@ -60,7 +87,15 @@ impl Viewing {
     pub fn new(sessions: Arc<Sessions>) -> Viewing {
         let connection = sessions.new_id();
         let (is_connected, is_prepared) = (false, false);
-        Viewing { sessions, connection, is_connected, is_prepared, attached: BTreeMap::new() }
+        Viewing {
+            sessions,
+            connection,
+            is_connected,
+            is_prepared,
+            attached: BTreeMap::new(),
+            wait: None,
+            waiter: None,
+        }
     }
 
     /// Answers the requests that are complete in `input`, and appends the replies to `output`.
@@ -75,7 +110,61 @@ impl Viewing {
         Ok(used)
     }
 
+    /// Returns the waiter by which this viewer is woken, and the time at which it is answered in
+    /// any case, if its request for news has no reply yet.
+    pub(crate) fn waiter(&self) -> Option<(&Waiter, Option<Instant>)> {
+        let wait = self.wait?;
+        let waiter = self.waiter.as_deref()?;
+        // That a session is over can be due to time alone.
+        let ends = self.attached.values().any(|attached| attached.session.ended().is_some());
+        let soon = ends.then(|| Instant::now() + END_PAUSE);
+        Some((waiter, wait.until.into_iter().chain(soon).min()))
+    }
+
+    /// Answers the request for news if there are any, or if its time is over.
+    pub(crate) fn answer_wait(&mut self, output: &mut Vec<u8>) -> Result<(), Close> {
+        let Some(Wait { room, until }) = self.wait else { return Ok(()) };
+        let waiter = match &self.waiter {
+            Some(waiter) => waiter.clone(),
+            None => self.waiter.insert(Arc::new(Waiter::new()?)).clone(),
+        };
+        for attached in self.attached.values_mut().filter(|attached| !attached.is_watched) {
+            attached.session.waiters.add(&waiter);
+            attached.is_watched = true;
+        }
+        waiter.begin();
+        let news = self.news(room);
+        let is_over = until.is_some_and(|until| until <= Instant::now());
+        if is_over || !news.sessions.is_empty() || !news.streams.is_empty() {
+            waiter.end();
+            self.wait = None;
+            Reply::News(news).encode(output);
+        }
+        Ok(())
+    }
+
+    /// Collects what is new in all sessions.
+    fn news(&mut self, mut room: usize) -> News {
+        let mut news = News::default();
+        for (&session, attached) in &mut self.attached {
+            // What is complete is asked first, so that all packets before are found.
+            let complete_ns = attached.session.complete_ns();
+            let is_whole = attached.stream_news(&mut room, &mut news.streams);
+            let has_streams = attached.has_new_streams() || attached.has_ended();
+            let complete_ns = if is_whole && !has_streams { complete_ns } else { 0 };
+            if has_streams || complete_ns > attached.complete_ns {
+                attached.complete_ns = attached.complete_ns.max(complete_ns);
+                news.sessions.push(SessionNews { session, complete_ns, has_streams });
+            }
+        }
+        news
+    }
+
     fn answer(&mut self, request: Request, output: &mut Vec<u8>) -> Result<(), Close> {
+        if self.wait.take().is_some() {
+            // The viewer does not wait any more.
+            Reply::News(News::default()).encode(output);
+        }
         if !self.is_connected && !matches!(request, Request::Connect { .. }) {
             return Err(Close::Order("a request precedes the version"));
         }
@@ -85,7 +174,12 @@ impl Viewing {
                     return Err(Close::Version(major, minor));
                 }
                 self.is_connected = true;
-                Reply::Connected { connection: self.connection, major: MAJOR, minor: MINOR }
+                Reply::Connected {
+                    connection: self.connection,
+                    major: MAJOR,
+                    minor: MINOR,
+                    abilities: viewer::CAN_AWAIT,
+                }
             }
             Request::ListSessions => self.list(),
             Request::CreateViewerSession => {
@@ -104,6 +198,12 @@ impl Viewing {
                 Some(_) => Reply::Status(OK),
                 None => Reply::Status(UNKNOWN),
             },
+            Request::Await { room, timeout_ms } => {
+                let timeout = Duration::from_millis(timeout_ms.into());
+                let until = (timeout_ms > 0).then(|| Instant::now() + timeout);
+                self.wait = Some(Wait { room: (room as usize).min(NEWS_BYTES_MAX), until });
+                return self.answer_wait(output);
+            }
             Request::Unknown(number) => {
                 Reply::Status(11).encode(output);
                 return Err(Close::Unknown(number));
@@ -141,7 +241,13 @@ impl Viewing {
             return Err(AttachStatus::Already);
         }
         session.viewers.fetch_add(1, Ordering::Relaxed);
-        let mut attached = Attached { session, listed: 0, cursors: HashMap::new() };
+        let mut attached = Attached {
+            session,
+            listed: 0,
+            cursors: HashMap::new(),
+            complete_ns: 0,
+            is_watched: false,
+        };
         let streams = attached.list_streams(seek);
         self.attached.insert(id, attached);
         Ok(streams)
@@ -151,10 +257,8 @@ impl Viewing {
         let (status, streams) = match self.attached.get_mut(&session) {
             None => (NewStreamsStatus::Error, Vec::new()),
             Some(attached) => {
-                let is_over = attached.session.is_over();
                 let streams = attached.list_streams(Seek::Beginning);
-                let rest = || attached.cursors.values().any(|cursor| !cursor.is_over);
-                let ends = streams.is_empty() && is_over && !rest();
+                let ends = streams.is_empty() && attached.has_ended();
                 (if ends { NewStreamsStatus::End } else { NewStreamsStatus::Ok }, streams)
             }
         };
@@ -251,11 +355,113 @@ impl Attached {
                 name: stream.name.clone(),
             };
             let is_over = stream.is_metadata;
-            let cursor = Cursor { stream, next, sent: 0, generation: 0, is_over };
+            let (sent, generation, beacon) = (0, 0, None);
+            let cursor = Cursor { stream, next, sent, generation, beacon, is_over };
             self.cursors.insert(entry.id, cursor);
             entry
         });
         list.collect()
+    }
+
+    fn has_new_streams(&self) -> bool {
+        self.session.published() > self.listed
+    }
+
+    /// Returns whether the session is over, and the viewer knows the ends of all its streams.
+    fn has_ended(&self) -> bool {
+        self.session.is_over() && self.cursors.values().all(|cursor| cursor.is_over)
+    }
+
+    /// Appends what is new in the session's streams: packets as far as there is `room`, beacons,
+    /// ends, and that there is metadata. Returns whether these are all packets.
+    fn stream_news(&mut self, room: &mut usize, news: &mut Vec<StreamNews>) -> bool {
+        let is_over = self.session.is_over();
+        let metadata: HashMap<u64, (usize, usize)> = self
+            .cursors
+            .values()
+            .filter(|cursor| cursor.stream.is_metadata)
+            .map(|cursor| (cursor.stream.trace, (cursor.sent, cursor.stream.metadata_size())))
+            .collect();
+        let mut is_whole = true;
+        let data = self.cursors.iter_mut().filter(|(_, cursor)| !cursor.is_over);
+        for (&stream, cursor) in data {
+            let of_stream = |status| StreamNews {
+                stream,
+                offset: 0,
+                index: PacketIndex::default(),
+                status,
+                flags: 0,
+                bytes: Vec::new(),
+            };
+            let (sent, size) = metadata.get(&cursor.stream.trace).copied().unwrap_or_default();
+            if size > sent {
+                // The viewer must request the metadata before the packets.
+                news.push(StreamNews {
+                    flags: flags::NEW_METADATA,
+                    ..of_stream(IndexStatus::Retry)
+                });
+                is_whole = false;
+                continue;
+            }
+            if sent == 0 && !is_over {
+                is_whole = false;
+                continue;
+            }
+            loop {
+                if news.len() >= NEWS_MAX {
+                    return false;
+                }
+                match cursor.stream.next(cursor.next, is_over) {
+                    Ok(NextPacket::Packet { offset, index, next }) => {
+                        let size = usize::try_from(index.packet_bits / 8).unwrap_or(usize::MAX);
+                        if size > *room && !news.is_empty() {
+                            return false;
+                        }
+                        let bytes = match size <= *room {
+                            true => cursor.stream.read(offset, size).unwrap_or_default(),
+                            false => Vec::new(),
+                        };
+                        let whole = Some(bytes).filter(|bytes| bytes.len() == size);
+                        cursor.next = next;
+                        let bytes = whole.unwrap_or_default();
+                        let has_bytes = !bytes.is_empty();
+                        *room = room.saturating_sub(size);
+                        news.push(StreamNews {
+                            offset,
+                            index,
+                            bytes,
+                            ..of_stream(IndexStatus::Ok)
+                        });
+                        if !has_bytes {
+                            // The viewer requests the bytes before it waits again.
+                            is_whole = false;
+                            break;
+                        }
+                    }
+                    Ok(NextPacket::Inactive(beacon)) => {
+                        if cursor.beacon != Some(beacon) {
+                            cursor.beacon = Some(beacon);
+                            let Beacon { end, class } = beacon;
+                            let index = PacketIndex { end, class, ..PacketIndex::default() };
+                            let inactive = of_stream(IndexStatus::Inactive);
+                            news.push(StreamNews { index, ..inactive });
+                        }
+                        break;
+                    }
+                    Ok(NextPacket::Nothing) => break,
+                    Ok(NextPacket::End) => {
+                        cursor.is_over = true;
+                        news.push(of_stream(IndexStatus::End));
+                        break;
+                    }
+                    Err(_) => {
+                        news.push(of_stream(IndexStatus::Error));
+                        break;
+                    }
+                }
+            }
+        }
+        is_whole
     }
 
     /// Returns the flags of a reply about `stream`.
@@ -265,10 +471,8 @@ impl Attached {
             .cursors
             .values()
             .find(|cursor| cursor.stream.is_metadata && Some(cursor.stream.trace) == trace);
-        let is_new = metadata.is_some_and(|cursor| {
-            cursor.stream.with_metadata(|metadata| metadata.whole() > cursor.sent)
-        });
-        let has_streams = self.session.published() > self.listed;
+        let is_new = metadata.is_some_and(|cursor| cursor.stream.metadata_size() > cursor.sent);
+        let has_streams = self.has_new_streams();
         let metadata = if is_new { flags::NEW_METADATA } else { 0 };
         metadata | if has_streams { flags::NEW_STREAM } else { 0 }
     }

@@ -211,7 +211,8 @@ impl Connection {
             }
             Err(error) if is_timeout(&error) => {
                 let is_stopped = shared.state.lock().is_stopped;
-                let time_max = if is_stopped { STOP_TIME_MAX } else { REPLY_TIME_MAX };
+                let permitted = REPLY_TIME_MAX + self.client.silence_permitted();
+                let time_max = if is_stopped { STOP_TIME_MAX } else { permitted };
                 match self.sent.elapsed() < time_max {
                     true => Ok(()),
                     false => Err(self.lost("the relay does not answer")),

@@ -20,6 +20,15 @@ pub mod code {
     pub const FILE: u32 = 153;
 }
 
+/// Abilities of a relay, as bits of [`Reply::Configuration`](super::Reply::Configuration).
+pub mod abilities {
+    /// Sessions can be cleared.
+    pub const CLEAR: u64 = 1;
+    /// The relay takes the commands that LTTng does not have. The number is unlikely to get a
+    /// meaning in LTTng.
+    pub const INLINE: u64 = 1 << 62;
+}
+
 /// A command of a producer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
@@ -105,6 +114,18 @@ pub enum Command {
     },
     /// Starts the session's data; old producers send it.
     StartData,
+    /// Bytes of the data connection, in any division. Only relays with [`abilities::INLINE`] take
+    /// it. There is no reply.
+    Data(Vec<u8>),
+    /// Like [`Command::SendIndex`], without a reply. Only relays with [`abilities::INLINE`] take
+    /// it.
+    Index(Index),
+    /// Promise that all events of the session before a time have been sent. Only relays with
+    /// [`abilities::INLINE`] take it. There is no reply.
+    Complete {
+        /// The time in nanoseconds since 1970.
+        until_ns: u64,
+    },
     /// A command that is not implemented.
     Unknown(u32),
 }
@@ -199,13 +220,13 @@ pub enum CommandKind {
     /// The reply is a code or a flag.
     Other,
     /// There is no reply.
-    SendMetadata,
+    Silent,
 }
 
 const HEADER_SIZE: usize = 24;
-/// Maximum size of a command's fields in bytes. Only metadata is large.
+/// Maximum size of a command's fields in bytes. Only metadata and data are large.
 const FIELDS_BYTES_MAX: u64 = 16 << 20;
-/// Maximum size of the fields of commands other than `SEND_METADATA` and `ROTATE_STREAMS`.
+/// Maximum size of the fields of commands other than `SEND_METADATA`, `ROTATE_STREAMS` and `DATA`.
 const SMALL_BYTES_MAX: u64 = 64 << 10;
 /// Maximum sizes with the NUL, from LTTng's sources.
 const NAME_SIZE_MAX: usize = 255;
@@ -231,6 +252,10 @@ const CREATE_TRACE_CHUNK: u32 = 19;
 const CLOSE_TRACE_CHUNK: u32 = 20;
 const TRACE_CHUNK_EXISTS: u32 = 21;
 const GET_CONFIGURATION: u32 = 22;
+/// Commands that LTTng does not have. Their numbers are far from those of LTTng.
+const DATA: u32 = 0x424b_0001;
+const INDEX: u32 = 0x424b_0002;
+const COMPLETE: u32 = 0x424b_0003;
 
 fn name_of(number: u32) -> &'static str {
     match number {
@@ -252,6 +277,9 @@ fn name_of(number: u32) -> &'static str {
         CLOSE_TRACE_CHUNK => "CLOSE_TRACE_CHUNK",
         TRACE_CHUNK_EXISTS => "TRACE_CHUNK_EXISTS",
         GET_CONFIGURATION => "GET_CONFIGURATION",
+        DATA => "DATA",
+        INDEX => "INDEX",
+        COMPLETE => "COMPLETE",
         _ => "command",
     }
 }
@@ -265,7 +293,7 @@ impl Command {
         let (declared, number) = (fields.u64()?, fields.u32()?);
         let message = name_of(number);
         let (max, permitted) = match number {
-            SEND_METADATA | ROTATE_STREAMS => (FIELDS_BYTES_MAX, "up to 16 MiB"),
+            SEND_METADATA | ROTATE_STREAMS | DATA => (FIELDS_BYTES_MAX, "up to 16 MiB"),
             _ => (SMALL_BYTES_MAX, "up to 64 KiB"),
         };
         if declared > max {
@@ -309,7 +337,10 @@ impl Command {
             Command::AddStream(_) => CommandKind::AddStream,
             Command::CloseChunk { .. } => CommandKind::CloseChunk,
             Command::ChunkExists { .. } => CommandKind::ChunkExists,
-            Command::SendMetadata { .. } => CommandKind::SendMetadata,
+            Command::SendMetadata { .. }
+            | Command::Data(_)
+            | Command::Index(_)
+            | Command::Complete { .. } => CommandKind::Silent,
             _ => CommandKind::Other,
         }
     }
@@ -403,6 +434,18 @@ impl Command {
                 TRACE_CHUNK_EXISTS
             }
             Command::StartData => START_DATA,
+            Command::Data(bytes) => {
+                out.extend_from_slice(bytes);
+                DATA
+            }
+            Command::Index(index) => {
+                index.encode(out);
+                INDEX
+            }
+            Command::Complete { until_ns } => {
+                out.put_u64(*until_ns);
+                COMPLETE
+            }
             Command::Unknown(number) => *number,
         }
     }
@@ -480,6 +523,9 @@ fn decode_fields(number: u32, minor: u32, fields: &mut Fields<'_>) -> Result<Com
         }
         TRACE_CHUNK_EXISTS if !is_older(11) => Command::ChunkExists { id: fields.u64()? },
         START_DATA => Command::StartData,
+        DATA => Command::Data(fields.take(fields.remaining())?.to_vec()),
+        INDEX => Command::Index(Index::decode(fields, MINOR)?),
+        COMPLETE => Command::Complete { until_ns: fields.u64()? },
         other => Command::Unknown(other),
     })
 }

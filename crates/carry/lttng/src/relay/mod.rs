@@ -3,6 +3,10 @@
 //! A producer has two connections for a session. On the control connection it sends commands, and
 //! waits for the reply of each command except `SEND_METADATA`. On the data connection it sends
 //! packets, which are not answered. Both sides use the smaller of their minor versions.
+//!
+//! BlkKin's relay and its producers have commands that LTTng lacks: packets and indexes on the
+//! control connection, without replies, and a promise of completeness. A producer uses them if the
+//! relay's configuration has [`abilities::INLINE`].
 
 mod command;
 mod data;
@@ -12,7 +16,8 @@ mod reply;
 mod tests;
 
 pub use command::{
-    AddStream, ChunkAction, Command, CommandKind, CreateChunk, CreateSession, Rotation, code,
+    AddStream, ChunkAction, Command, CommandKind, CreateChunk, CreateSession, Rotation, abilities,
+    code,
 };
 pub use data::{DATA_HEADER_SIZE, DataHeader};
 pub use index::Index;

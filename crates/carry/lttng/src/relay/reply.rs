@@ -14,7 +14,7 @@ pub enum Reply {
         /// Minor version.
         minor: u32,
     },
-    /// Abilities of the relay. Bit 0: sessions can be cleared.
+    /// Bits of [`abilities`](super::abilities).
     Configuration(u64),
     /// Result of creating a session.
     Session(Created),
@@ -135,6 +135,6 @@ fn decode_fields(kind: CommandKind, fields: &mut Fields<'_>) -> Result<Reply, Fa
         CommandKind::ChunkExists => {
             Reply::ChunkExists { code: fields.u32()?, exists: fields.u8()? != 0 }
         }
-        CommandKind::Other | CommandKind::SendMetadata => Reply::Code(fields.u32()?),
+        CommandKind::Other | CommandKind::Silent => Reply::Code(fields.u32()?),
     })
 }

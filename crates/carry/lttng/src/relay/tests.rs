@@ -160,6 +160,14 @@ fn commands_encode_as_they_decode() {
         Command::CloseChunk { id: 0, closed_s: 1, action: Some(ChunkAction::Delete) },
         Command::ChunkExists { id: 3 },
         Command::StartData,
+        Command::Data(vec![]),
+        Command::Data(vec![1, 2, 3]),
+        Command::Index(Index {
+            instance: Some(0),
+            packet_sequence: Some(0),
+            ..Index::beacon(4, None, 1, 99)
+        }),
+        Command::Complete { until_ns: 1_795_000_000_000_000_000 },
         Command::Unknown(99),
     ] {
         let mut out = Vec::new();

@@ -1,6 +1,8 @@
 //! Protocol between viewers (`babeltrace2`, `blkkin view`) and a relay.
 //!
 //! A viewer sends one [`Request`] at a time and reads its [`Reply`]; the relay sends nothing else.
+//! A viewer of LTTng's relay has to ask for news again and again. BlkKin's relay lets viewers wait
+//! for them: [`Request::Await`].
 
 mod reply;
 mod request;
@@ -8,8 +10,8 @@ mod request;
 mod tests;
 
 pub use reply::{
-    AttachStatus, IndexStatus, MetadataStatus, NewStreamsStatus, PacketStatus, Reply, Session,
-    Stream, flags,
+    AttachStatus, IndexStatus, MetadataStatus, NewStreamsStatus, News, PacketStatus, Reply,
+    Session, SessionNews, Stream, StreamNews, flags,
 };
 pub use request::{Request, RequestKind, Seek};
 
@@ -19,3 +21,6 @@ pub const PORT: u16 = 5344;
 pub const MAJOR: u32 = 2;
 /// Minor version of the protocol. The layouts of versions 2.4 to 2.14 are equal.
 pub const MINOR: u32 = 13;
+/// Value of [`Reply::Connected`]'s last field by which a relay says that it takes
+/// [`Request::Await`]. Other relays send 0, and other viewers ignore the field.
+pub const CAN_AWAIT: u32 = 0x424b_0001;

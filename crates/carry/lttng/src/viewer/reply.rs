@@ -24,6 +24,8 @@ pub enum Reply {
         major: u32,
         /// Minor version.
         minor: u32,
+        /// [`CAN_AWAIT`](super::CAN_AWAIT), or 0.
+        abilities: u32,
     },
     /// Sessions of the relay.
     Sessions(Vec<Session>),
@@ -70,6 +72,46 @@ pub enum Reply {
     },
     /// Status of creating a viewer session or of detaching; 1 means success.
     Status(u32),
+    /// What is new in all sessions that the viewer is attached to.
+    News(News),
+}
+
+/// News of sessions. The packets of a stream are in their order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct News {
+    /// News of sessions.
+    pub sessions: Vec<SessionNews>,
+    /// News of streams.
+    pub streams: Vec<StreamNews>,
+}
+
+/// News of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionNews {
+    /// Id of the session.
+    pub session: u64,
+    /// Time before which the viewer has all events of the session once it has taken this reply, in
+    /// nanoseconds since 1970; 0 if the time is unknown.
+    pub complete_ns: u64,
+    /// Set if the viewer must request new streams, or the end of the session.
+    pub has_streams: bool,
+}
+
+/// News of a stream: what [`Reply::Index`] says, and the packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamNews {
+    /// Id of the stream.
+    pub stream: u64,
+    /// Offset of the packet, for a request of its bytes.
+    pub offset: u64,
+    /// Index of the packet; only `end` and `class` are valid for [`IndexStatus::Inactive`].
+    pub index: PacketIndex,
+    /// State of the stream.
+    pub status: IndexStatus,
+    /// Flags of [`flags`].
+    pub flags: u32,
+    /// Bytes of the packet. Empty if they are to be requested.
+    pub bytes: Vec<u8>,
 }
 
 /// Session of a relay.
@@ -207,6 +249,8 @@ const SESSION_SIZE: usize = 8 + 3 * 4 + HOST_SIZE + NAME_SIZE;
 const STREAM_SIZE: usize = 2 * 8 + 4 + PATH_SIZE + NAME_SIZE;
 /// Maximum number of sessions in a reply.
 const SESSIONS_MAX: u32 = 65_536;
+/// Maximum number of sessions, and of packets, in a list of news.
+pub(crate) const NEWS_MAX: u32 = 65_536;
 /// Maximum number of streams in a reply.
 const STREAMS_MAX: u32 = 16_384;
 /// Maximum size in bytes of a packet's part, and of metadata, in a reply.
@@ -216,11 +260,11 @@ impl Reply {
     /// Appends the reply to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Reply::Connected { connection, major, minor } => {
+            Reply::Connected { connection, major, minor, abilities } => {
                 out.put_u64(*connection);
                 out.put_u32(*major);
                 out.put_u32(*minor);
-                out.put_u32(0);
+                out.put_u32(*abilities);
             }
             Reply::Sessions(sessions) => {
                 out.put_u32(u32::try_from(sessions.len()).unwrap_or(u32::MAX));
@@ -253,6 +297,7 @@ impl Reply {
                 out.extend_from_slice(bytes);
             }
             Reply::Status(status) => out.put_u32(*status),
+            Reply::News(news) => news.encode(out),
         }
     }
 
@@ -268,6 +313,48 @@ impl Reply {
     }
 }
 
+impl News {
+    fn encode(&self, out: &mut Vec<u8>) {
+        let News { sessions, streams } = self;
+        out.put_u32(u32::try_from(sessions.len()).unwrap_or(u32::MAX));
+        for session in sessions {
+            out.put_u64(session.session);
+            out.put_u64(session.complete_ns);
+            out.put_u32(session.has_streams.into());
+        }
+        out.put_u32(u32::try_from(streams.len()).unwrap_or(u32::MAX));
+        for stream in streams {
+            out.put_u64(stream.stream);
+            out.put_u64(stream.offset);
+            stream.index.encode(out);
+            out.put_u32(stream.status as u32);
+            out.put_u32(stream.flags);
+            out.put_u32(u32::try_from(stream.bytes.len()).unwrap_or(u32::MAX));
+            out.extend_from_slice(&stream.bytes);
+        }
+    }
+
+    fn decode(fields: &mut Fields<'_>) -> Result<News, Fault> {
+        let mut news = News::default();
+        for _ in 0..count(fields, NEWS_MAX, "up to 65536 sessions")? {
+            news.sessions.push(SessionNews {
+                session: fields.u64()?,
+                complete_ns: fields.u64()?,
+                has_streams: fields.u32()? != 0,
+            });
+        }
+        for _ in 0..count(fields, NEWS_MAX, "up to 65536 packets")? {
+            let (stream, offset) = (fields.u64()?, fields.u64()?);
+            let index = PacketIndex::decode(fields)?;
+            let (status, flags) = (IndexStatus::decode(fields)?, fields.u32()?);
+            let size = fields.u32()?;
+            let bytes = bytes_of(fields, size.into())?;
+            news.streams.push(StreamNews { stream, offset, index, status, flags, bytes });
+        }
+        Ok(news)
+    }
+}
+
 fn name_of(kind: RequestKind) -> &'static str {
     match kind {
         RequestKind::Connect => "reply to CONNECT",
@@ -279,6 +366,7 @@ fn name_of(kind: RequestKind) -> &'static str {
         RequestKind::NewStreams => "reply to GET_NEW_STREAMS",
         RequestKind::CreateViewerSession => "reply to CREATE_SESSION",
         RequestKind::Detach => "reply to DETACH_SESSION",
+        RequestKind::Await => "reply to AWAIT",
     }
 }
 
@@ -340,9 +428,8 @@ fn decode_fields(kind: RequestKind, fields: &mut Fields<'_>) -> Result<Reply, Fa
     Ok(match kind {
         RequestKind::Connect => {
             let connection = fields.u64()?;
-            let (major, minor) = (fields.u32()?, fields.u32()?);
-            fields.u32()?;
-            Reply::Connected { connection, major, minor }
+            let (major, minor, abilities) = (fields.u32()?, fields.u32()?, fields.u32()?);
+            Reply::Connected { connection, major, minor, abilities }
         }
         RequestKind::ListSessions => {
             let count = count(fields, SESSIONS_MAX, "up to 65536 sessions")?;
@@ -385,5 +472,6 @@ fn decode_fields(kind: RequestKind, fields: &mut Fields<'_>) -> Result<Reply, Fa
             Reply::Metadata { status, bytes: bytes_of(fields, size)? }
         }
         RequestKind::CreateViewerSession | RequestKind::Detach => Reply::Status(fields.u32()?),
+        RequestKind::Await => Reply::News(News::decode(fields)?),
     })
 }

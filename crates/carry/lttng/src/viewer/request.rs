@@ -56,6 +56,14 @@ pub enum Request {
         /// Id of the session.
         session: u64,
     },
+    /// Waits until a session that the viewer is attached to has something new. Only relays with
+    /// [`CAN_AWAIT`](super::CAN_AWAIT) take it.
+    Await {
+        /// Maximum size of packets in the reply, in bytes. At least one index is sent.
+        room: u32,
+        /// Time after which the reply is sent without news, in milliseconds; 0 for no limit.
+        timeout_ms: u32,
+    },
     /// A request that is not implemented.
     Unknown(u32),
 }
@@ -90,6 +98,8 @@ pub enum RequestKind {
     CreateViewerSession,
     /// The reply is a status.
     Detach,
+    /// The reply is a list of news.
+    Await,
 }
 
 const HEADER_SIZE: usize = 16;
@@ -105,6 +115,8 @@ const GET_METADATA: u32 = 6;
 const GET_NEW_STREAMS: u32 = 7;
 const CREATE_SESSION: u32 = 8;
 const DETACH_SESSION: u32 = 9;
+/// A request that LTTng does not have. Its number is far from those of LTTng.
+const AWAIT: u32 = 0x424b_0001;
 
 fn name_of(number: u32) -> &'static str {
     match number {
@@ -117,6 +129,7 @@ fn name_of(number: u32) -> &'static str {
         GET_NEW_STREAMS => "GET_NEW_STREAMS",
         CREATE_SESSION => "CREATE_SESSION",
         DETACH_SESSION => "DETACH_SESSION",
+        AWAIT => "AWAIT",
         _ => "request",
     }
 }
@@ -162,6 +175,7 @@ impl Request {
             GET_NEW_STREAMS => Request::NewStreams { session: fields.u64()? },
             CREATE_SESSION => Request::CreateViewerSession,
             DETACH_SESSION => Request::Detach { session: fields.u64()? },
+            AWAIT => Request::Await { room: fields.u32()?, timeout_ms: fields.u32()? },
             other => return Ok(Some((Request::Unknown(other), size))),
         };
         fields.end()?;
@@ -180,6 +194,7 @@ impl Request {
             Request::NewStreams { .. } => (GET_NEW_STREAMS, 8),
             Request::CreateViewerSession => (CREATE_SESSION, 0),
             Request::Detach { .. } => (DETACH_SESSION, 8),
+            Request::Await { .. } => (AWAIT, 8),
             Request::Unknown(number) => (*number, 0),
         };
         out.put_u64(size);
@@ -210,6 +225,10 @@ impl Request {
             | Request::Metadata { stream: id }
             | Request::NewStreams { session: id }
             | Request::Detach { session: id } => out.put_u64(*id),
+            Request::Await { room, timeout_ms } => {
+                out.put_u32(*room);
+                out.put_u32(*timeout_ms);
+            }
             Request::ListSessions | Request::CreateViewerSession | Request::Unknown(_) => {}
         }
     }
@@ -231,6 +250,7 @@ impl Request {
             Request::NewStreams { .. } => RequestKind::NewStreams,
             Request::CreateViewerSession => RequestKind::CreateViewerSession,
             Request::Detach { .. } => RequestKind::Detach,
+            Request::Await { .. } => RequestKind::Await,
             Request::Unknown(_) => return None,
         })
     }

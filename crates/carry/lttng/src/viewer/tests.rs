@@ -42,6 +42,9 @@ fn requests_of_babeltrace2_decode() {
         [header(20, 5), id(5).to_vec(), vec![0, 0, 0, 0, 0, 0, 0x10, 0], vec![0, 0, 16, 0]];
     check_request(&packet.concat(), Request::Packet { stream: 5, offset: 0x1000, size: 0x1000 });
     check_request(&header(0, 99), Request::Unknown(99));
+    let mut out = Vec::new();
+    Request::Await { room: 1 << 20, timeout_ms: 9 }.encode(&mut out);
+    check_request(&out, Request::Await { room: 1 << 20, timeout_ms: 9 });
 }
 
 #[test]
@@ -67,7 +70,10 @@ fn replies_encode_as_they_decode() {
     };
     let metadata = Stream { is_metadata: true, name: "metadata".to_owned(), ..stream.clone() };
     let streams = vec![stream, metadata];
-    let out = check_reply(Kind::Connect, &Reply::Connected { connection: 1, major: 2, minor: 13 });
+    let out = check_reply(
+        Kind::Connect,
+        &Reply::Connected { connection: 1, major: 2, minor: 13, abilities: 0 },
+    );
     assert_eq!(out.len(), 20);
     let session = Session {
         id: 2,
@@ -110,6 +116,15 @@ fn replies_encode_as_they_decode() {
     assert_eq!(out[..12], [0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 1]);
     check_reply(Kind::CreateViewerSession, &Reply::Status(1));
     check_reply(Kind::Detach, &Reply::Status(2));
+    check_reply(Kind::Await, &Reply::News(News::default()));
+    let (status, flags, bytes) = (IndexStatus::Ok, flags::NEW_METADATA, b"packet".to_vec());
+    let one = StreamNews { stream: 5, offset: 4096, index, status, flags, bytes };
+    let empty = StreamNews { bytes: vec![], ..one.clone() };
+    let sessions = vec![
+        SessionNews { session: 2, complete_ns: u64::MAX, has_streams: false },
+        SessionNews { session: 3, complete_ns: 0, has_streams: true },
+    ];
+    check_reply(Kind::Await, &Reply::News(News { sessions, streams: vec![one, empty] }));
 }
 
 #[test]
@@ -119,6 +134,8 @@ fn hostile_replies_are_refused() {
         (RequestKind::Attach, &[0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff]),
         (RequestKind::Attach, &[0, 0, 0, 9]),
         (RequestKind::Metadata, &[0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]),
+        (RequestKind::Await, &[0, 1, 0, 1]),
+        (RequestKind::Await, &[0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]),
         (RequestKind::Packet, &[0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]),
     ] {
         assert!(Reply::decode(kind, bytes).is_err(), "{kind:?}");

@@ -7,6 +7,10 @@
 //! streams, after the relay has listed the streams that were new by then. A stream of which the
 //! relay tells nothing new for [`SILENCE_MAX`] and two periods of the live timer no longer counts;
 //! its later events are late.
+//!
+//! A relay of BlkKin lets the client wait for news ([`Request::Await`]) once it has read what there
+//! is, instead of asking each stream again and again. The relay tells of new streams, too, and the
+//! time up to which a session is complete, which is a promise for all its streams.
 
 mod stream;
 #[cfg(test)]
@@ -16,8 +20,8 @@ mod trace;
 use crate::error::Error;
 use crate::url::SessionName;
 use blkkin_lttng::viewer::{
-    AttachStatus, IndexStatus, MAJOR, MetadataStatus, NewStreamsStatus, PacketStatus, Reply,
-    Request, Seek, Session, Stream as Listed, flags,
+    AttachStatus, CAN_AWAIT, IndexStatus, MAJOR, MetadataStatus, NewStreamsStatus, News,
+    PacketStatus, Reply, Request, Seek, Session, Stream as Listed, flags,
 };
 use blkkin_lttng::{Fault, PacketIndex, Reason};
 use blkkin_reader::LiveSet;
@@ -82,6 +86,8 @@ pub struct Client {
     asked: u64,
     /// Size of undelivered packets from which nothing is requested.
     undelivered_max: u64,
+    /// Set if the relay takes [`Request::Await`].
+    can_await: bool,
     is_stopped: bool,
 }
 
@@ -102,6 +108,8 @@ struct Attached {
     /// Set if the relay is to be asked for new streams.
     wants_streams: bool,
     has_ended: bool,
+    /// Time before which all events of the session were received, as the relay has promised.
+    complete_until: i64,
 }
 
 /// Memory that is full.
@@ -130,6 +138,12 @@ const FULL_PAUSE: Duration = Duration::from_millis(5);
 const FULL_MAX: Duration = Duration::from_secs(1);
 /// Number of rounds after which given out packets cannot be read.
 const ROUNDS_MAX: u64 = 3;
+/// Maximum time until the relay answers, so that a relay is noticed that is gone.
+const NEWS_INTERVAL_MAX: Duration = Duration::from_secs(10);
+/// Maximum size of the packets in a reply to [`Request::Await`].
+const NEWS_ROOM: u32 = 1 << 20;
+/// Maximum size of such a reply without its packets.
+const NEWS_REST: u32 = 8 << 20;
 /// Number of requests of which one is for a stream that does not count.
 const SILENT_SHARE: u64 = 4;
 /// Maximum number of streams that are read at the same time.
@@ -160,6 +174,7 @@ impl Client {
             full: None,
             asked: 0,
             undelivered_max: UNDELIVERED_MAX,
+            can_await: false,
             is_stopped: false,
         }
     }
@@ -178,6 +193,14 @@ impl Client {
     /// origin. Never decreases.
     pub fn complete_until(&self) -> i64 {
         self.complete_until
+    }
+
+    /// Returns the time for which the relay may be silent because nothing is new.
+    pub(crate) fn silence_permitted(&self) -> Duration {
+        match self.pending {
+            Some(Request::Await { .. }) => NEWS_INTERVAL_MAX,
+            _ => Duration::ZERO,
+        }
     }
 
     /// Returns the number of packets that the relay has announced and could not give.
@@ -236,8 +259,14 @@ impl Client {
         self.take(now, request, reply)
     }
 
-    /// Refuses a part of a packet that is larger than the request, before it is received.
+    /// Refuses a reply that is larger than the request permits, before it is received.
     fn check_part(&self, request: &Request) -> Result<(), Fault> {
+        if let Request::Await { room, .. } = request {
+            let (size, max) = (self.buffer.len(), room.saturating_add(NEWS_REST) as usize);
+            let reason = Reason::Size { declared: size as u64, permitted: "up to 9 MiB" };
+            let fault = Fault { message: "reply to AWAIT", offset: max, reason };
+            return if size <= max { Ok(()) } else { Err(fault) };
+        }
         let (Request::Packet { size, .. }, Some(field)) = (request, self.buffer.get(4..8)) else {
             return Ok(());
         };
@@ -253,8 +282,11 @@ impl Client {
     /// Carries out the reply to a request.
     fn take(&mut self, now: Duration, request: Request, reply: Reply) -> Result<(), Error> {
         match (request, reply) {
-            (Request::Connect { .. }, Reply::Connected { major, .. }) => match major {
-                MAJOR => self.state = State::Listing,
+            (Request::Connect { .. }, Reply::Connected { major, abilities, .. }) => match major {
+                MAJOR => {
+                    self.state = State::Listing;
+                    self.can_await = abilities == CAN_AWAIT;
+                }
                 _ => return Err(Error::Version { major }),
             },
             (Request::ListSessions, Reply::Sessions(sessions)) => self.choose(sessions)?,
@@ -277,6 +309,7 @@ impl Client {
             (Request::Metadata { stream }, Reply::Metadata { status, bytes }) => {
                 self.metadata(now, stream, status, &bytes)?;
             }
+            (Request::Await { .. }, Reply::News(news)) => self.news(now, news)?,
             // A session that is gone needs no detaching.
             (Request::Detach { .. }, Reply::Status(_)) => {}
             _ => {}
@@ -332,7 +365,8 @@ impl Client {
         let Goal::Read(name, _) = &self.goal else { return Ok(()) };
         match status {
             AttachStatus::Ok => {
-                let session = Attached { wants_streams: false, has_ended: false };
+                let session =
+                    Attached { wants_streams: false, has_ended: false, complete_until: i64::MIN };
                 if self.sessions.insert(id, session).is_some() {
                     return Err(Error::Refused("it has listed a session twice"));
                 }
@@ -413,6 +447,14 @@ impl Client {
             self.state = State::Detaching;
             return Ok(self.detach());
         }
+        if self.can_await {
+            // The relay tells of new streams before it tells of what comes after their beginning.
+            self.complete_until = self.complete_until.max(self.promised(now));
+            if self.is_full(now)? {
+                return Ok(Step::Wait(now + FULL_PAUSE));
+            }
+            return Ok(self.ask_stream(now).unwrap_or_else(|| self.await_news(now)));
+        }
         let is_raised = self.promised(now) > self.complete_until;
         let interval = if is_raised { CHECK_INTERVAL } else { IDLE_CHECK_INTERVAL };
         if now >= self.checked_at + interval {
@@ -461,6 +503,59 @@ impl Client {
         Some(Step::Send(Request::NextIndex { stream: id }))
     }
 
+    /// Waits for news; without them, until a silent stream ceases to count.
+    fn await_news(&self, now: Duration) -> Step {
+        if self.streams.values().any(|stream| stream.ask_at <= now) {
+            // The consumer has enough to deliver.
+            return Step::Wait(now + FULL_PAUSE);
+        }
+        let metadata = self.traces.values().filter_map(Trace::metadata_due_at);
+        let silent = self.streams.values().filter(|stream| self.counts(stream, now));
+        let until = silent.filter_map(|stream| Some(stream.silent_since? + self.silence_max));
+        let timeout = metadata.chain(until).min().map(|due| due.saturating_sub(now));
+        let timeout = timeout.unwrap_or(NEWS_INTERVAL_MAX).min(NEWS_INTERVAL_MAX);
+        let timeout_ms = timeout.as_millis() as u32 + 1;
+        Step::Send(Request::Await { room: NEWS_ROOM, timeout_ms })
+    }
+
+    /// Takes the reply to [`Request::Await`].
+    fn news(&mut self, now: Duration, news: News) -> Result<(), Error> {
+        for one in news.streams {
+            let is_known = self.streams.contains_key(&one.stream);
+            if is_known && one.status == IndexStatus::Ok && !self.can_take(one.stream) {
+                return Err(Error::Refused("it has sent a packet before the last one was read"));
+            }
+            self.index(now, one.stream, (one.offset, one.index), one.status, one.flags)?;
+            if one.bytes.is_empty() {
+                continue;
+            }
+            self.part(now, one.stream, PacketStatus::Ok, 0, &one.bytes)?;
+            if let Some(stream) = self.streams.get_mut(&one.stream)
+                && stream.incoming.is_none()
+            {
+                // Nothing is known of what comes after.
+                stream.silent_since = Some(now);
+                stream.awaits_news();
+            }
+        }
+        for one in news.sessions {
+            let Some(session) = self.sessions.get_mut(&one.session) else { continue };
+            session.wants_streams |= one.has_streams && !session.has_ended;
+            let complete = i64::try_from(one.complete_ns).unwrap_or(i64::MAX);
+            session.complete_until = session.complete_until.max(complete);
+        }
+        Ok(())
+    }
+
+    /// Returns whether a stream's next packet can be taken: the one before was received, and its
+    /// trace has metadata.
+    fn can_take(&self, stream: u64) -> bool {
+        self.streams.get(&stream).is_some_and(|stream| {
+            let trace = self.traces.get(&stream.trace);
+            stream.incoming.is_none() && trace.is_some_and(|trace| trace.live().is_some())
+        })
+    }
+
     /// Returns the time at which something is due again.
     fn wait(&self, now: Duration, check_interval: Duration) -> Step {
         let streams = self.streams.values().map(|stream| stream.ask_at);
@@ -480,7 +575,11 @@ impl Client {
     /// that was received can be delivered.
     fn promised(&self, now: Duration) -> i64 {
         let counting = self.streams.values().filter(|stream| self.counts(stream, now));
-        match counting.map(|stream| stream.promise).min() {
+        let of_session = |stream: &Stream| {
+            let complete = self.sessions.get(&stream.trace.0).map(|session| session.complete_until);
+            complete.filter(|until| *until > 0).map_or(Promise::Unknown, Promise::Until)
+        };
+        match counting.map(|stream| stream.promise.max(of_session(stream))).min() {
             Some(Promise::Until(time)) => time,
             Some(Promise::Unknown) => i64::MIN,
             Some(Promise::Timeless) | None => self.latest.saturating_add(1),
@@ -561,17 +660,20 @@ impl Client {
                 // The packet has to wait for the first metadata of its trace.
                 stream.silent_since.get_or_insert(now);
             }
-            IndexStatus::Retry => stream.is_silent(now),
+            IndexStatus::Retry => stream.is_silent(now, self.can_await),
             IndexStatus::Inactive => {
                 let trace = self.traces.get(&stream.trace).filter(|trace| trace.live().is_some());
                 let is_new = trace.is_some_and(|trace| {
                     let time = trace.ns(index.class, index.end);
                     stream.promise(time)
                 });
-                if is_new {
+                if is_new && !self.can_await {
                     stream.has_progressed(now);
                 } else {
-                    stream.is_silent(now);
+                    stream.is_silent(now, self.can_await);
+                }
+                if is_new {
+                    stream.silent_since = self.can_await.then_some(now);
                 }
             }
             IndexStatus::End => self.end_stream(now, id),
@@ -638,8 +740,8 @@ impl Client {
                 stream.incoming = None;
                 stream.has_progressed(now);
             }
-            PacketStatus::Retry => stream.is_silent(now),
-            PacketStatus::Error if flags != 0 => stream.is_silent(now),
+            PacketStatus::Retry => stream.is_silent(now, false),
+            PacketStatus::Error if flags != 0 => stream.is_silent(now, false),
             // The relay has deleted the packet, for instance when the session was cleared.
             PacketStatus::Error => {
                 self.missing_packets += 1;

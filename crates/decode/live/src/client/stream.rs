@@ -72,10 +72,19 @@ impl Stream {
         self.ask_at = now;
     }
 
-    /// Records that the relay has told nothing new, so that the stream is asked later.
-    pub(super) fn is_silent(&mut self, now: Duration) {
+    /// Records that the relay has told nothing new, so that the stream is asked later; not at all
+    /// if the relay tells by itself.
+    pub(super) fn is_silent(&mut self, now: Duration, can_await: bool) {
         self.silent_since.get_or_insert(now);
         self.ask_at = now + self.back_off.next();
+        if can_await {
+            self.awaits_news();
+        }
+    }
+
+    /// Records that the relay tells of the stream's next packet by itself.
+    pub(super) fn awaits_news(&mut self) {
+        self.ask_at = Duration::MAX;
     }
 
     /// Raises the promise to a time. Returns true if it was lower before.

@@ -125,7 +125,9 @@ impl Relay {
     fn answer(&mut self, request: Request) -> Reply {
         self.requests.push(request);
         match request {
-            Request::Connect { .. } => Reply::Connected { connection: 1, major: 2, minor: 13 },
+            Request::Connect { .. } => {
+                Reply::Connected { connection: 1, major: 2, minor: 13, abilities: 0 }
+            }
             Request::ListSessions => Reply::Sessions(self.sessions.clone()),
             Request::Attach { .. } => {
                 let streams = std::mem::take(&mut self.listed);
@@ -154,7 +156,7 @@ impl Relay {
                 Reply::Metadata { status, bytes }
             }
             Request::CreateViewerSession | Request::Detach { .. } => Reply::Status(1),
-            Request::Unknown(_) => panic!("{request:?}"),
+            Request::Await { .. } | Request::Unknown(_) => panic!("{request:?}"),
         }
     }
 }
@@ -498,14 +500,14 @@ fn replies_that_do_not_fit_the_request_are_refused() {
     assert!(client.receive(Duration::ZERO, b"x").is_err());
     client.next(Duration::ZERO).expect("a request");
     let mut reply = Vec::new();
-    Reply::Connected { connection: 1, major: 2, minor: 4 }.encode(&mut reply);
+    Reply::Connected { connection: 1, major: 2, minor: 4, abilities: 0 }.encode(&mut reply);
     reply.push(0);
     let error = client.receive(Duration::ZERO, &reply).expect_err("too long").to_string();
     assert!(error.contains("byte 20"), "{error}");
     let mut client = Client::new(Goal::List, LiveSet::default());
     client.next(Duration::ZERO).expect("a request");
     let mut reply = Vec::new();
-    Reply::Connected { connection: 1, major: 3, minor: 0 }.encode(&mut reply);
+    Reply::Connected { connection: 1, major: 3, minor: 0, abilities: 0 }.encode(&mut reply);
     let error = client.receive(Duration::ZERO, &reply).expect_err("a version");
     assert!(matches!(error, Error::Version { major: 3 }));
     // A part that is larger than the request is refused at its head.
