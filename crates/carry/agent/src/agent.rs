@@ -265,7 +265,7 @@ impl Agent {
         if self.node.acceptor.next().is_some_and(|next| next <= now) {
             self.accept();
         }
-        self.node.drain_rings(now);
+        let begun = self.node.drain_rings(now);
         for late in self.node.peers.late_openings(now) {
             self.node.disconnect(late);
         }
@@ -282,6 +282,9 @@ impl Agent {
         let resumed = std::mem::take(&mut self.node.peers.resumed).into_iter().collect();
         let left = self.serve_in_turns(TURN, resumed, |&id| id, Agent::handle_messages);
         self.node.peers.resumed.extend(left);
+        if let Some(begun) = begun {
+            self.node.declare_complete(begun);
+        }
     }
 
     /// Serves connections for a limited time, in the order of [`Turns`]. Returns the connections

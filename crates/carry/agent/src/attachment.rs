@@ -35,6 +35,8 @@ pub(crate) struct Attachment {
     /// Description in the memory of `rings`, for rings that replace them.
     pub(crate) description: Option<Box<RingDescription>>,
     quota: AttachmentQuota,
+    /// Number of bytes read since the user was charged for the memory of the rings.
+    uncharged: u64,
     /// Set if packets are written to a trace continuously. Otherwise the rings keep them for
     /// snapshots.
     pub(crate) is_written: bool,
@@ -85,6 +87,9 @@ pub(crate) struct AttachmentQuota {
     pub(crate) _descriptors: Share,
 }
 
+/// Number of bytes of packets after which the user is charged again for the memory of the rings.
+const CHARGE_PAUSE: u64 = 16 << 10;
+
 /// Memory in bytes that new rings are expected to use soon. Rings that use no more than this are
 /// not replaced.
 const RENEWED_MIN: u64 = 512 << 10;
@@ -108,6 +113,7 @@ impl Attachment {
             number,
             rings,
             description: None,
+            uncharged: 0,
             quota,
             is_written: false,
             mapped: 0,
@@ -349,8 +355,18 @@ impl Attachment {
     /// Charges the memory of all sets to the quota, even beyond its limit, because programs
     /// allocate pages by writing to them.
     pub(crate) fn charge_rings(&mut self) {
+        self.uncharged = 0;
         let sizes = self.sets().map(Rings::charge).fold(0, u64::saturating_add);
         self.quota.ring_bytes.charge(sizes);
+    }
+
+    /// Charges the user for the memory of all rings, if enough was read since the last time that
+    /// further pages may be allocated.
+    pub(crate) fn charge_read(&mut self, size: u64) {
+        self.uncharged = self.uncharged.saturating_add(size);
+        if self.uncharged >= CHARGE_PAUSE {
+            self.charge_rings();
+        }
     }
 
     /// Returns whether the removal of the rings was requested. The program may still have them

@@ -15,33 +15,37 @@ pub(crate) struct Completeness {
     declared_ns: u64,
     /// Latest time in the session's packets.
     newest_ns: u64,
-    /// Set if packets were written since the file was written.
-    has_more: bool,
+    /// Number of changes of the traces' size when the file was written.
+    changes: u64,
 }
 
 impl Completeness {
     /// Notes that a packet was written, whose last event is at `end_ns`.
     pub(crate) fn note(&mut self, end_ns: u64) {
         self.newest_ns = self.newest_ns.max(end_ns);
-        self.has_more = true;
     }
 
-    /// Returns whether packets may have events that are later than the declared time.
-    pub(crate) fn is_due(&self) -> bool {
-        self.has_more || self.newest_ns >= self.declared_ns && self.newest_ns > 0
+    /// Returns whether the file is to be written: packets have events that are later than the
+    /// declared time, or the traces have changed otherwise. `changes` is the number of changes of
+    /// their size.
+    pub(crate) fn is_due(&self, changes: u64) -> bool {
+        changes != self.changes || self.newest_ns >= self.declared_ns && self.newest_ns > 0
     }
 
-    /// Writes the time to the file in the session's directory, which wakes the forwarder. Without
-    /// the file, viewers show events later.
-    pub(crate) fn declare(&mut self, until_ns: u64, output: &Output) {
-        if until_ns <= self.declared_ns {
+    /// Writes the file in the session's directory, which wakes the forwarder: it waits for this
+    /// file, and not for each of the others. `until_ns` is `None` if it is unknown up to when the
+    /// traces are complete; the earlier time holds then.
+    pub(crate) fn declare(&mut self, until_ns: Option<u64>, changes: u64, output: &Output) {
+        let until_ns = until_ns.unwrap_or(0).max(self.declared_ns);
+        if until_ns == self.declared_ns && changes == self.changes {
             return;
         }
         let content = CompleteTime { until_ns }.encode();
         let written = self.open(output).and_then(|file| file.write_all_at(&content, 0));
-        (self.declared_ns, self.has_more) = (until_ns, false);
-        if written.is_err() {
-            self.file = None;
+        // Without the file, the forwarder waits for the others.
+        match written {
+            Ok(()) => (self.declared_ns, self.changes) = (until_ns, changes),
+            Err(_) => self.file = None,
         }
     }
 

@@ -76,6 +76,8 @@ const CHANGE_TIME_MAX: Duration = Duration::from_millis(10);
 const PAUSE_IN_TROUBLE: Duration = Duration::from_millis(20);
 /// Time after which the last stores of a processor are visible to all other processors.
 const LAST_DRAIN_PAUSE: Duration = Duration::from_millis(1);
+/// The same time after a sparse event. The next one is likely to wake the agent before.
+const SPARSE_PAUSE: Duration = Duration::from_millis(5);
 
 /// Sending of messages, and closing of connections.
 impl Node {
@@ -348,23 +350,26 @@ impl Node {
         }
     }
 
-    /// Tells the forwarder of each session up to which time its traces are complete. `begun` is the
-    /// beginning of the last drain.
-    fn declare_complete(&mut self, begun: Reading) {
+    /// Tells the forwarder of each session that its traces have changed, and up to which time they
+    /// are complete. `begun` is the beginning of the last drain.
+    pub(crate) fn declare_complete(&mut self, begun: Reading) {
         let Node { sessions, programs, .. } = self;
         let (list, forwardings) = (&sessions.list, &mut sessions.forwardings);
-        for (id, completeness) in forwardings.completeness().filter(|(_, one)| one.is_due()) {
+        for (id, completeness) in forwardings.completeness() {
             let Some(session) = list.iter().find(|session| session.id == id) else { continue };
-            if let Some(until_ns) = session.rates.earliest_ns(begun)
-                && programs.are_complete(id, begun)
-            {
-                completeness.declare(until_ns, &session.output);
+            let changes = session.size_limit.changes();
+            if completeness.is_due(changes) {
+                let until_ns = session.rates.earliest_ns(begun);
+                let until_ns = until_ns.filter(|_| programs.are_complete(id, begun));
+                completeness.declare(until_ns, changes, &session.output);
             }
         }
     }
 
     /// Drains the rings of all programs whose next drain is due.
-    pub(crate) fn drain_rings(&mut self, now: Instant) {
+    ///
+    /// Returns the time of the beginning, if there are sessions that are forwarded.
+    pub(crate) fn drain_rings(&mut self, now: Instant) -> Option<Reading> {
         let busy = self.programs.connected.values().filter(|one| one.pace.is_busy(now)).count();
         let busy = u32::try_from(busy).unwrap_or(u32::MAX).max(1);
         let (mut over, mut removing) = (Vec::new(), Vec::new());
@@ -379,13 +384,20 @@ impl Node {
             let was_asleep = program.is_asleep;
             let mut drain = program.drain(None, Some(now));
             let mut retry = program.next_retry();
-            if !drain.found && retry.is_none() {
+            if begun.is_some() {
+                self.sessions.note_written(program.clock, &drain.written);
+            }
+            let is_sparse = drain.found && was_asleep && program.pace.is_sparse(now, busy);
+            if (is_sparse || !drain.found) && retry.is_none() {
+                if is_sparse {
+                    program.pace.after(now, drain.fullest, busy);
+                }
                 program.fall_asleep();
                 drain = program.drain(None, Some(now));
                 retry = program.next_retry();
-            }
-            if begun.is_some() {
-                self.sessions.note_written(program.clock, &drain.written);
+                if begun.is_some() {
+                    self.sessions.note_written(program.clock, &drain.written);
+                }
             }
             let trouble = retry.is_some();
             program.next_drain = match (drain.found, trouble) {
@@ -401,12 +413,12 @@ impl Node {
                     program.doze(true);
                     Some(now + PAUSE_IN_TROUBLE)
                 }
-                (false, false) => (!was_asleep).then(|| {
+                (false, false) => (is_sparse || !was_asleep).then(|| {
                     program.pace.begin_idle(now);
                     program.doze(false);
                     // A thread without memory barriers may have seen that the agent was awake, and
                     // then stored an event. The event is visible after this pause.
-                    now + LAST_DRAIN_PAUSE
+                    now + if is_sparse { SPARSE_PAUSE } else { LAST_DRAIN_PAUSE }
                 }),
             };
             if drain.found || trouble {
@@ -425,7 +437,7 @@ impl Node {
             }
             // A postponed write is no end of the failure, and is not logged.
             program.has_logged_failure &= trouble;
-            if drain.found && program.account.is_over(Quota::RingBytes) {
+            if (drain.found || is_sparse) && program.account.is_over(Quota::RingBytes) {
                 over.push(program.account.clone());
             }
             if let Some(removal) = program.next_removal() {
@@ -433,9 +445,6 @@ impl Node {
                 let next = program.next_drain.map_or(removal, |look| look.min(removal));
                 program.next_drain = Some(next);
             }
-        }
-        if let Some(begun) = begun {
-            self.declare_complete(begun);
         }
         for account in over {
             self.record(|recorder| recorder.limit_rings(&account, now));
@@ -456,6 +465,7 @@ impl Node {
             let messages = numbers.into_iter().map(ToApplication::Release);
             self.apply(messages.map(|message| Effect::send(id, message)).collect());
         }
+        begun
     }
 }
 

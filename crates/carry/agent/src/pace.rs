@@ -7,6 +7,9 @@
 //! packets hold more than a few events. Rings that fill up shorten the interval. If they fill up
 //! suddenly, the program wakes the agent.
 //!
+//! A program whose events are further apart wakes the agent for each of them. The agent then does
+//! not poll after a drain, which saves a second wake-up.
+//!
 //! A program may record events just so far apart that the drains in between find none. Such a
 //! program would wake the agent for each event, thousands of times a second. If a program wakes the
 //! agent that often, the interval grows. Events may therefore wait as long as the longest interval
@@ -85,6 +88,14 @@ impl Pace {
             self.interval = (self.interval * 2).min(LONGEST);
         }
         self.interval
+    }
+
+    /// Returns whether the agent should not poll after the first drain of a wake-up: the program
+    /// has last woken it for a single drain, and some time ago.
+    pub(crate) fn is_sparse(&self, now: Instant, programs: u32) -> bool {
+        let gap = self.last_wake_up.map(|last| now.saturating_duration_since(last));
+        let too_soon = (WAKE_UP_GAP_MIN * programs).min(LONGEST / 2);
+        self.found == 0 && self.found_before == 1 && gap.is_some_and(|gap| gap >= too_soon)
     }
 
     /// Returns whether the program has recorded events lately.
@@ -181,6 +192,28 @@ mod tests {
         }
         pace.begin_idle(now);
         assert_eq!(pace.after(now + IDLE_TIME, 1, 1), SHORTEST);
+    }
+
+    #[test]
+    fn sparse_events_are_not_polled_for() {
+        let (mut pace, start) = (Pace::default(), Instant::now());
+        let mut wake = |microseconds: u64, drains: u32| {
+            let now = start + Duration::from_micros(microseconds);
+            let is_sparse = pace.is_sparse(now, 1);
+            for _ in 0..drains {
+                pace.after(now, 1, 1);
+            }
+            pace.begin_idle(now);
+            is_sparse
+        };
+        // Nothing is known before the first wake-up.
+        assert!(!wake(0, 1));
+        assert!(wake(1000, 1));
+        assert!(wake(2000, 1));
+        assert!(!wake(2300, 2));
+        // The last wake-up was for a burst.
+        assert!(!wake(50_000, 1));
+        assert!(wake(51_000, 1));
     }
 
     /// Simulates a program for one second, and returns the number of wake-ups. `apart` returns the

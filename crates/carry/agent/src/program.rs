@@ -341,7 +341,7 @@ impl Program {
                 drain.trouble = Some(error);
                 Some(Instant::now() + TROUBLE_PAUSE)
             };
-            let mut has_taken = false;
+            let mut taken = 0;
             if !attachment.adopted.is_empty() {
                 let written = refresh(&mut self.catalog).and_then(|_| {
                     attachment.describe(self.catalog.as_ref(), trace, &self.account)?;
@@ -369,7 +369,7 @@ impl Program {
                     continue;
                 }
                 drain.found = true;
-                has_taken = true;
+                taken += packets.size();
                 // Large rings are for bursts. In a steady flow, events are drained while they are
                 // in the cache.
                 let ring_size = (attachment.rings.shape().ring_size() as u64).min(READ_IN_TIME);
@@ -396,8 +396,8 @@ impl Program {
                     }
                 }
             }
-            if has_taken {
-                attachment.charge_rings();
+            if taken > 0 {
+                attachment.charge_read(taken);
             }
             // The events that were discarded before this write belong to the cause of the earlier,
             // failed write.

@@ -25,6 +25,8 @@ pub(crate) struct Rings {
     file: Option<Arc<OwnedFd>>,
     identity: Identity,
     clock: Clock,
+    /// Result of [`charge_min`] when the rings were mapped.
+    charge_min: u64,
     /// Set if an earlier agent made the memory, which this agent only reads.
     is_adopted: bool,
     shape: Shape,
@@ -143,7 +145,17 @@ impl Rings {
         let reader = |ring| Reader::from_oldest(&cells, &shape, ring, clock);
         let readers = (0..shape.rings).map(|ring| (reader(ring), RingCounts::default())).collect();
         let identity = Identity::of(file)?;
-        Ok(Rings { cells, file: None, identity, clock, is_adopted: true, readers, shape })
+        let charge_min = charge_min(&shape);
+        Ok(Rings {
+            cells,
+            file: None,
+            identity,
+            clock,
+            charge_min,
+            is_adopted: true,
+            readers,
+            shape,
+        })
     }
 
     /// Returns the reader state that an earlier agent has stored in a ring, with its last announced
@@ -175,7 +187,17 @@ impl Rings {
         let file = Arc::new(OwnedFd::from(file));
         let cells = cells.without_holes(file.clone());
         let (readers, kept) = (readers.collect(), Some(file.clone()));
-        let rings = Rings { cells, file: kept, identity, clock, is_adopted: false, readers, shape };
+        let charge_min = charge_min(&shape);
+        let rings = Rings {
+            cells,
+            file: kept,
+            identity,
+            clock,
+            charge_min,
+            is_adopted: false,
+            readers,
+            shape,
+        };
         Ok((rings, file))
     }
 
@@ -197,7 +219,17 @@ impl Rings {
         let readers = (0..shape.rings).map(|ring| (reader(ring), RingCounts::default())).collect();
         // Files of all eBPF maps have the same number.
         let identity = replaced.identity;
-        Ok(Rings { cells, file: None, identity, clock, is_adopted: false, shape, readers })
+        let charge_min = charge_min(&shape);
+        Ok(Rings {
+            cells,
+            file: None,
+            identity,
+            clock,
+            charge_min,
+            is_adopted: false,
+            readers,
+            shape,
+        })
     }
 
     /// Writes the description of the rings for a reader that finds only their memory, after a crash
@@ -236,7 +268,7 @@ impl Rings {
     /// Returns the number of bytes that are charged to the user's quota: the allocated pages, but
     /// at least [`charge_min`].
     pub(crate) fn charge(&self) -> u64 {
-        self.cells.allocated_size().max(charge_min(&self.shape))
+        self.cells.allocated_size().max(self.charge_min)
     }
 
     pub(crate) fn shape(&self) -> &Shape {

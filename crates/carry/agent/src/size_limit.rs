@@ -15,6 +15,8 @@ pub(crate) struct SizeLimit {
     size_max: AtomicU64,
     /// Total size of the packets in the session's traces, in bytes.
     written: AtomicU64,
+    /// Number of changes of `written`.
+    changes: AtomicU64,
 }
 
 /// Space on the file system of a trace that packets may use: the free space reported by the last
@@ -35,7 +37,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 impl Default for SizeLimit {
     fn default() -> SizeLimit {
-        SizeLimit { size_max: AtomicU64::new(u64::MAX), written: AtomicU64::new(0) }
+        let (written, changes) = (AtomicU64::new(0), AtomicU64::new(0));
+        SizeLimit { size_max: AtomicU64::new(u64::MAX), written, changes }
     }
 }
 
@@ -65,17 +68,25 @@ impl SizeLimit {
 
     pub(crate) fn add(&self, size: u64) {
         self.written.fetch_add(size, Relaxed);
+        self.changes.fetch_add(1, Relaxed);
+    }
+
+    /// Returns the number of changes of the total size. It tells whether packets were written.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Relaxed)
     }
 
     /// Subtracts the size of packets that were removed from the traces.
     pub(crate) fn remove(&self, size: u64) {
         let less = |written: u64| Some(written.saturating_sub(size));
         let _ = self.written.fetch_update(Relaxed, Relaxed, less);
+        self.changes.fetch_add(1, Relaxed);
     }
 
     /// Resets the total size, because all traces of the session are removed.
     pub(crate) fn clear(&self) {
         self.written.store(0, Relaxed);
+        self.changes.fetch_add(1, Relaxed);
     }
 }
 

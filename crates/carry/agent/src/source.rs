@@ -54,7 +54,8 @@ impl Source {
 /// never read.
 pub(crate) const EACH_WRITE: EventFlags = EventFlags::IN.union(EventFlags::ET);
 
-const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+/// Time from which a wait may take a millisecond longer.
+const COARSE_TIME: Duration = Duration::from_millis(4);
 
 /// Epoll instance that watches the sources.
 #[derive(Debug)]
@@ -86,23 +87,27 @@ impl Poller {
         timeout: Option<Duration>,
         events: &mut Vec<epoll::Event>,
     ) -> io::Result<()> {
-        let timeout = timeout.map(|left| Timespec {
-            tv_sec: left.as_secs() as i64,
-            tv_nsec: left.subsec_nanos().into(),
-        });
         events.clear();
-        // `epoll_pwait` counts milliseconds, which are too coarse for the next drain of rings.
-        let mut ready = [PollFd::new(&self.epoll, PollFlags::IN)];
-        match rustix::event::poll(&mut ready, timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
+        // `epoll_pwait` counts milliseconds, which are too coarse for the next drain of busy rings.
+        let fine = timeout.filter(|left| *left < COARSE_TIME && !left.is_zero());
+        let timeout = fine.map_or(timeout, |_| Some(Duration::ZERO));
+        if let Some(fine) = fine {
+            let mut ready = [PollFd::new(&self.epoll, PollFlags::IN)];
+            match rustix::event::poll(&mut ready, Some(&timespec(fine))) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
         let buffer = rustix::buffer::spare_capacity(events);
-        match epoll::wait(&self.epoll, buffer, Some(&NO_TIME)) {
+        match epoll::wait(&self.epoll, buffer, timeout.map(timespec).as_ref()) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
+}
+
+fn timespec(time: Duration) -> Timespec {
+    Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() }
 }
 
 /// Returns the source of an event.

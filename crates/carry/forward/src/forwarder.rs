@@ -101,6 +101,10 @@ struct SentTrace {
     was_recorded: bool,
     /// Set if files of the trace are damaged, so that nothing more of it is sent.
     is_damaged: bool,
+    /// Set if there are streams whose files are not complete yet.
+    has_incomplete: bool,
+    /// State of the metadata file all of which was sent.
+    described: Option<(u64, u64, u64)>,
 }
 
 #[derive(Debug)]
@@ -296,16 +300,16 @@ impl Forwarder {
         let is_unknown = |directory: &PathBuf| {
             !self.traces.iter().any(|sent| sent.trace.directory == *directory)
         };
-        if changes.in_tree || changes.traces.iter().any(is_unknown) {
+        if changes.in_tree || changes.traces.keys().any(is_unknown) {
             self.find_new_traces(positions, watcher, warn)?;
         }
         for number in 0..self.traces.len() {
             let is_changed = |sent: &SentTrace| {
                 !sent.is_damaged
-                    && (changes.in_tree || changes.traces.contains(&sent.trace.directory))
+                    && (changes.in_tree || changes.traces.contains_key(&sent.trace.directory))
             };
             if self.traces.get(number).is_some_and(is_changed) {
-                match self.send_trace(number, positions) {
+                match self.send_trace(number, changes, positions) {
                     Err(SendError::Spool(error)) if is_passing(&error) => {
                         pause = pause.or(Some(SPOOL_PAUSE));
                     }
@@ -388,6 +392,8 @@ impl Forwarder {
             streams,
             was_recorded,
             is_damaged: false,
+            has_incomplete: false,
+            described: None,
         });
         self.totals.traces += 1;
         let number = self.traces.len() - 1;
@@ -407,7 +413,9 @@ impl Forwarder {
         let Forwarder { traces, connection, .. } = self;
         let Some(sent) = traces.get_mut(number) else { return Ok(false) };
         let is_known = |name: &str| sent.streams.iter().any(|own| own.stream.name == name);
-        let new = sent.trace.new_streams(is_known).map_err(SendError::Spool)?;
+        let found = sent.trace.new_streams(is_known).map_err(SendError::Spool)?;
+        let (new, has_incomplete) = found;
+        sent.has_incomplete = has_incomplete;
         let has_new = !new.is_empty();
         for mut stream in new {
             let handle = add_stream(connection, &sent.trace, &stream.name)?;
@@ -431,6 +439,10 @@ impl Forwarder {
     /// it does not describe all packets. Fails if the metadata was replaced by another one.
     fn send_metadata(&mut self, number: usize) -> Result<bool, SendError> {
         let Some(sent) = self.traces.get_mut(number) else { return Ok(false) };
+        let state = sent.trace.metadata_state().map_err(SendError::Spool)?;
+        if sent.described == Some(state) {
+            return Ok(true);
+        }
         let text = sent.trace.metadata().map_err(SendError::Spool)?;
         let Some(text) = text else { return Ok(false) };
         let mut declarations = Declarations::default();
@@ -439,6 +451,7 @@ impl Forwarder {
         let Some(added) = whole.strip_prefix(&*sent.text) else {
             return Err(SendError::Spool(io::Error::other("the metadata was replaced")));
         };
+        sent.described = declarations.is_whole().then_some(state);
         if added.is_empty() {
             return Ok(declarations.is_whole());
         }
@@ -454,21 +467,28 @@ impl Forwarder {
     fn send_trace(
         &mut self,
         number: usize,
+        changes: &Changes,
         positions: &mut Positions,
     ) -> Result<Option<Duration>, SendError> {
         let mut pause = None;
-        if self.add_new_streams(number, positions)? {
+        let Some(sent) = self.traces.get(number) else { return Ok(None) };
+        let of_trace = changes.traces.get(&sent.trace.directory).filter(|_| !changes.in_tree);
+        let may_be_more = of_trace.is_none_or(|it| it.has_other_files) || sent.has_incomplete;
+        if may_be_more && self.add_new_streams(number, positions)? {
             self.connection.call_ok("the streams", &Command::StreamsSent)?;
         }
         let Some(sent) = self.traces.get_mut(number) else { return Ok(None) };
         let mut waiting = Vec::new();
-        for (at, own) in sent.streams.iter_mut().enumerate() {
-            if let Some(position) = own.stream.rewound().map_err(SendError::Spool)? {
+        let streams = sent.streams.iter_mut().enumerate();
+        let concerned = |own: &SentStream| of_trace.is_none_or(|it| it.concern(&own.stream.name));
+        for (at, own) in streams.filter(|(_, own)| may_be_more || concerned(own)) {
+            let entries = own.stream.entries().map_err(SendError::Spool)?;
+            if let Some(position) = own.stream.rewound(entries).map_err(SendError::Spool)? {
                 own.stream.rewind(position);
                 (own.acknowledged, own.asked) = (own.acknowledged.min(position), None);
                 positions.remove(&key(&sent.trace, &own.stream.name));
             }
-            let packets = own.stream.waiting().map_err(SendError::Spool)?;
+            let packets = entries.saturating_sub(own.stream.position());
             waiting.extend((packets > 0).then_some((at, packets)));
         }
         // Producers write metadata before the packets that need it, so metadata that is read now
@@ -673,7 +693,7 @@ impl SentTrace {
         }
         // The recorder has written its last packets before it removed the mark.
         let is_known = |name: &str| self.streams.iter().any(|own| own.stream.name == name);
-        if !self.trace.new_streams(is_known)?.is_empty() {
+        if !self.trace.new_streams(is_known)?.0.is_empty() {
             return Ok(false);
         }
         for own in &self.streams {
@@ -691,7 +711,7 @@ fn is_new(trace: &SpoolTrace, positions: &Positions) -> io::Result<bool> {
         return Ok(true);
     }
     let mut is_known = false;
-    for mut stream in trace.new_streams(|_| false)? {
+    for mut stream in trace.new_streams(|_| false)?.0 {
         let key = key(trace, &stream.name);
         let Position { packets, last_end } = positions.of(&key);
         stream.skip_to(packets, last_end)?;
@@ -707,7 +727,7 @@ fn is_new(trace: &SpoolTrace, positions: &Positions) -> io::Result<bool> {
 /// packets in bytes, without those that were removed before.
 fn remove_trace(trace: &SpoolTrace, positions: &mut Positions) -> io::Result<u64> {
     let mut size = 0;
-    for mut stream in trace.new_streams(|_| false)? {
+    for mut stream in trace.new_streams(|_| false)?.0 {
         let key = key(trace, &stream.name);
         let Position { packets, last_end } = positions.of(&key);
         stream.skip_to(packets, last_end)?;

@@ -16,7 +16,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// A trace below the directory.
@@ -151,26 +151,41 @@ impl SpoolTrace {
         read_metadata(&self.directory)
     }
 
-    /// Opens the stream files that have an index and whose names are not in `known`.
-    pub(crate) fn new_streams(&self, known: impl Fn(&str) -> bool) -> io::Result<Vec<SpoolStream>> {
+    /// Opens the stream files that have an index and whose names are not in `known`. Returns them,
+    /// and whether others are not complete yet.
+    pub(crate) fn new_streams(
+        &self,
+        known: impl Fn(&str) -> bool,
+    ) -> io::Result<(Vec<SpoolStream>, bool)> {
+        let mut streams = Vec::new();
+        let mut has_incomplete = false;
         let entries = match fs::read_dir(self.directory.join("index")) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok((streams, has_incomplete));
+            }
             Err(error) => return Err(error),
         };
-        let mut streams = Vec::new();
         for entry in entries {
             let name = entry?.file_name();
             let name = name.to_str().and_then(|name| name.strip_suffix(".idx"));
             let Some(name) = name.filter(|name| is_component(name) && !known(name)) else {
                 continue;
             };
-            if let Some(stream) = SpoolStream::open(name, &self.directory)? {
-                streams.push(stream);
+            match SpoolStream::open(name, &self.directory)? {
+                Some(stream) => streams.push(stream),
+                None => has_incomplete = true,
             }
         }
         streams.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(streams)
+        Ok((streams, has_incomplete))
+    }
+
+    /// Returns the state of the metadata file. It changes whenever the metadata does: it is
+    /// replaced by another file, or grows.
+    pub(crate) fn metadata_state(&self) -> io::Result<(u64, u64, u64)> {
+        let file = fs::metadata(self.directory.join(METADATA))?;
+        Ok((file.dev(), file.ino(), file.len()))
     }
 }
 
@@ -255,10 +270,9 @@ impl SpoolStream {
     }
 
     /// Returns the position of the next packet after the recorder has removed entries that were
-    /// read: all of them when the session was cleared, the last ones when a write has failed.
-    /// Returns `None` if it has not.
-    pub(crate) fn rewound(&self) -> io::Result<Option<u64>> {
-        let entries = self.entries()?;
+    /// read, so that there are `entries` now: all of them when the session was cleared, the last
+    /// ones when a write has failed. Returns `None` if it has not.
+    pub(crate) fn rewound(&self, entries: u64) -> io::Result<Option<u64>> {
         for (position, end) in self.recent.iter().rev().filter(|(at, _)| *at <= entries) {
             if self.entry(position - 1)?.packet.end == *end {
                 return Ok((*position < self.read).then_some(*position));

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,11 +18,25 @@ use std::time::Duration;
 /// then on, at intervals of [`POLL_PAUSE`].
 #[derive(Debug)]
 pub(crate) struct Watcher {
-    inotify: Option<OwnedFd>,
-    directories: HashMap<i32, PathBuf>,
+    watches: Option<Watches>,
     /// File with the time up to which the traces are complete, if their recorder has one, and its
     /// watch.
-    complete: Option<(File, Option<i32>)>,
+    complete: Option<(File, i32)>,
+}
+
+/// Watches of files that are added, renamed and removed, and of index files that grow. A recorder
+/// that writes `complete` after all index files need not wake this process for each of them.
+#[derive(Debug)]
+struct Watches {
+    tree: DirectoryWatches,
+    growth: DirectoryWatches,
+}
+
+/// Watches of directories.
+#[derive(Debug)]
+struct DirectoryWatches {
+    inotify: OwnedFd,
+    directories: HashMap<i32, PathBuf>,
 }
 
 /// Changes since the last wait.
@@ -30,8 +44,8 @@ pub(crate) struct Watcher {
 pub(crate) struct Changes {
     /// Set if directories or metadata files were added, renamed or removed.
     pub(crate) in_tree: bool,
-    /// Directories of traces whose index files have changed.
-    pub(crate) traces: HashSet<PathBuf>,
+    /// Traces whose index files have changed, by their directories.
+    pub(crate) traces: HashMap<PathBuf, TraceChanges>,
     /// Set if the work shall end.
     pub(crate) is_ending: bool,
     /// Set if the relay has sent something, or has closed the connection.
@@ -41,26 +55,37 @@ pub(crate) struct Changes {
     pub(crate) complete_ns: Option<u64>,
 }
 
+/// Changes of a trace's index files.
+#[derive(Debug, Default)]
+pub(crate) struct TraceChanges {
+    /// Names of the index files that have grown.
+    pub(crate) grown: HashSet<Vec<u8>>,
+    /// Set if files were added or removed.
+    pub(crate) has_other_files: bool,
+}
+
 const POLL_PAUSE: Duration = Duration::from_millis(20);
 const EVENT_BYTES: usize = 16 << 10;
+/// Number of events that have room in the buffer, whatever their names are.
+const EVENTS_MIN: usize = 32;
 
 impl Watcher {
     pub(crate) fn new() -> Watcher {
-        let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok();
-        Watcher { inotify, directories: HashMap::new(), complete: None }
+        let watches = || io::Result::Ok(Watches { tree: open()?, growth: open()? });
+        Watcher { watches: watches().ok(), complete: None }
     }
 
     /// Watches the file with the time up to which the traces in a directory are complete, once it
     /// exists.
     pub(crate) fn watch_complete(&mut self, root: &Path) {
-        if self.complete.is_some() {
+        let Some(Watches { tree, .. }) = self.watches.as_ref().filter(|_| self.complete.is_none())
+        else {
             return;
-        }
+        };
         let path = root.join(COMPLETE_FILE);
         let Ok(file) = File::open(&path) else { return };
-        let watch = self.inotify.as_ref();
-        let watch = watch.and_then(|it| inotify::add_watch(it, &path, WatchFlags::MODIFY).ok());
-        self.complete = Some((file, watch));
+        let watch = inotify::add_watch(&tree.inotify, &path, WatchFlags::MODIFY);
+        self.complete = watch.ok().map(|watch| (file, watch));
     }
 
     fn complete_ns(&self) -> Option<u64> {
@@ -72,18 +97,15 @@ impl Watcher {
 
     /// Watches a directory, which must be read after this call.
     pub(crate) fn watch(&mut self, directory: &Path) {
-        let Some(inotify) = &self.inotify else { return };
+        let Some(Watches { tree, growth }) = &mut self.watches else { return };
         let of_entries = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::DELETE;
-        let flags = match is_index(directory) {
-            true => of_entries | WatchFlags::MODIFY | WatchFlags::ONLYDIR,
-            false => of_entries | WatchFlags::ONLYDIR,
-        };
-        match inotify::add_watch(inotify, directory, flags) {
-            Ok(number) => {
-                self.directories.insert(number, directory.to_owned());
-            }
-            Err(Errno::NOENT | Errno::NOTDIR) => {}
-            Err(_) => self.inotify = None,
+        let watched = tree.add(directory, of_entries).and_then(|()| match is_index(directory) {
+            true => growth.add(directory, WatchFlags::MODIFY),
+            false => Ok(()),
+        });
+        match watched {
+            Ok(()) | Err(Errno::NOENT | Errno::NOTDIR) => {}
+            Err(_) => self.watches = None,
         }
     }
 
@@ -94,12 +116,16 @@ impl Watcher {
         relay: Option<BorrowedFd<'_>>,
         timeout: Duration,
     ) -> io::Result<Changes> {
-        let is_polling = self.inotify.is_none();
+        let is_polling = self.watches.is_none();
         let timeout = if is_polling { timeout.min(POLL_PAUSE) } else { timeout };
         let mut polled = vec![PollFd::from_borrowed_fd(ending, PollFlags::IN)];
         polled.extend(relay.map(|relay| PollFd::from_borrowed_fd(relay, PollFlags::IN)));
-        let watched = self.inotify.iter();
-        polled.extend(watched.map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)));
+        if let Some(Watches { tree, growth }) = &self.watches {
+            polled.push(PollFd::new(&tree.inotify, PollFlags::IN));
+            if self.complete.is_none() {
+                polled.push(PollFd::new(&growth.inotify, PollFlags::IN));
+            }
+        }
         let timeout = Timespec {
             tv_sec: timeout.as_secs().try_into().unwrap_or(i64::MAX),
             tv_nsec: timeout.subsec_nanos().into(),
@@ -113,7 +139,7 @@ impl Watcher {
             in_tree: is_polling,
             is_ending: is_ready(0),
             of_relay: relay.is_some() && is_ready(1),
-            traces: HashSet::new(),
+            traces: HashMap::new(),
             // It is read before the changes, so that these have all packets up to then.
             complete_ns: self.complete_ns(),
         };
@@ -123,31 +149,85 @@ impl Watcher {
     }
 
     fn read(&mut self, changes: &mut Changes) {
-        let Watcher { inotify, directories, complete } = self;
-        let Some(inotify) = inotify else { return };
-        let mut buffer = [MaybeUninit::uninit(); EVENT_BYTES];
-        let mut reader = Reader::new(inotify, &mut buffer);
-        while let Ok(event) = reader.next() {
-            let flags = event.events();
-            let name = event.file_name().map(|name| name.to_bytes()).unwrap_or_default();
-            let is_complete =
-                complete.as_ref().is_some_and(|(_, watch)| *watch == Some(event.wd()));
-            if is_complete || name.starts_with(positions::FILE.as_bytes()) {
-                continue;
+        let Some(Watches { tree, growth }) = &mut self.watches else { return };
+        let complete = self.complete.as_ref().map(|(_, watch)| *watch);
+        tree.read(|watch, directory, name| {
+            if complete == Some(watch) || name.starts_with(positions::FILE.as_bytes()) {
+                return;
             }
-            let directory = directories.get(&event.wd());
-            match directory.filter(|directory| is_index(directory)).and_then(|it| it.parent()) {
-                Some(trace) => {
-                    changes.traces.insert(trace.to_owned());
-                }
-                // The queue was full, or the directory does not have index files.
+            match trace_of(directory) {
+                Some(trace) => changes.of(trace).has_other_files = true,
                 None => changes.in_tree = true,
             }
-            if flags.contains(ReadFlags::IGNORED) {
-                directories.remove(&event.wd());
+        });
+        growth.read(|_, directory, name| match trace_of(directory) {
+            Some(trace) => {
+                let grown = &mut changes.of(trace).grown;
+                if !grown.contains(name) {
+                    grown.insert(name.to_owned());
+                }
+            }
+            // The queue was full.
+            None => changes.in_tree = true,
+        });
+    }
+}
+
+fn open() -> io::Result<DirectoryWatches> {
+    let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
+    Ok(DirectoryWatches { inotify, directories: HashMap::new() })
+}
+
+impl DirectoryWatches {
+    fn add(&mut self, directory: &Path, flags: WatchFlags) -> Result<(), Errno> {
+        let number = inotify::add_watch(&self.inotify, directory, flags | WatchFlags::ONLYDIR)?;
+        self.directories.insert(number, directory.to_owned());
+        Ok(())
+    }
+
+    /// Calls `handle` with the watch, the directory and the name of each change. The directory is
+    /// `None` for other watches, and if changes were lost.
+    fn read(&mut self, mut handle: impl FnMut(i32, Option<&Path>, &[u8])) {
+        let DirectoryWatches { inotify, directories } = self;
+        let mut buffer = [MaybeUninit::uninit(); EVENT_BYTES];
+        let mut reader = Reader::new(inotify, &mut buffer);
+        let mut in_buffer = 0;
+        while let Ok(event) = reader.next() {
+            let watch = event.wd();
+            let name = event.file_name().map(|name| name.to_bytes()).unwrap_or_default();
+            handle(watch, directories.get(&watch).map(PathBuf::as_path), name);
+            if event.events().contains(ReadFlags::IGNORED) {
+                directories.remove(&watch);
+            }
+            in_buffer += 1;
+            if reader.is_buffer_empty() {
+                if in_buffer < EVENTS_MIN {
+                    // The buffer has room for more, so these were all.
+                    return;
+                }
+                in_buffer = 0;
             }
         }
     }
+}
+
+impl Changes {
+    fn of(&mut self, trace: &Path) -> &mut TraceChanges {
+        self.traces.entry(trace.to_owned()).or_default()
+    }
+}
+
+impl TraceChanges {
+    /// Returns whether a stream may have new packets.
+    pub(crate) fn concern(&self, stream: &str) -> bool {
+        self.has_other_files
+            || self.grown.iter().any(|name| name.strip_suffix(b".idx") == Some(stream.as_bytes()))
+    }
+}
+
+/// Returns the directory of the trace whose index files are in `directory`.
+fn trace_of(directory: Option<&Path>) -> Option<&Path> {
+    directory.filter(|directory| is_index(directory))?.parent()
 }
 
 fn is_index(directory: &Path) -> bool {

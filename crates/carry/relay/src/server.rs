@@ -4,10 +4,11 @@ use crate::control::{Close, Control};
 use crate::data::DataReceiver;
 use crate::sessions::Sessions;
 use crate::viewing::Viewing;
+use crate::waiters::Waiter;
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::sockopt;
+use rustix::net::{SendFlags, send, sockopt};
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -218,6 +219,33 @@ struct Connection {
     address: SocketAddr,
 }
 
+/// State of a viewer, which producers' threads use, too.
+struct PushedViewing {
+    viewing: Viewing,
+    /// Bytes that the socket did not take at once.
+    unsent: Vec<u8>,
+}
+
+/// Sends news to a viewer that waits for them. Returns false if its thread must go on.
+fn push_news(viewing: &Mutex<PushedViewing>, socket: &TcpStream) -> bool {
+    let Some(mut state) = viewing.try_lock() else { return false };
+    if !state.unsent.is_empty() {
+        return false;
+    }
+    let mut output = Vec::new();
+    if state.viewing.answer_wait(&mut output).is_err() {
+        return false;
+    }
+    let sent = match output.is_empty() {
+        true => Ok(0),
+        false => send(socket, &output, SendFlags::DONTWAIT | SendFlags::NOSIGNAL),
+    };
+    // The thread finds out what has failed.
+    output.drain(..sent.unwrap_or(0));
+    state.unsent = output;
+    state.unsent.is_empty()
+}
+
 impl Connection {
     fn run(self) {
         let served = match self.kind {
@@ -236,36 +264,70 @@ impl Connection {
 
     fn serve_control(&self) -> Result<(), Close> {
         let mut control = Control::new(self.shared.sessions.clone(), self.peer());
-        self.serve(&mut control, Control::receive, |_, _| Ok(()))
+        self.serve(|input, output| control.receive(input, output))
     }
 
+    /// Serves a viewer. While it waits for news, the threads of producers send them, too. So the
+    /// state is locked until a reply is sent.
     fn serve_viewer(&self) -> Result<(), Close> {
-        let mut viewing = Viewing::new(self.shared.sessions.clone());
-        self.serve(&mut viewing, Viewing::receive, |viewing, output| self.wait(viewing, output))
+        let viewing = Viewing::new(self.shared.sessions.clone())?;
+        let waiter = viewing.waiter();
+        let viewing = Arc::new(Mutex::new(PushedViewing { viewing, unsent: Vec::new() }));
+        let (pushed, socket) = (Arc::downgrade(&viewing), self.socket.try_clone()?);
+        waiter.push_by(move || pushed.upgrade().is_some_and(|it| push_news(&it, &socket)));
+        let (mut input, mut buffer) = (Vec::new(), vec![0; READ_SIZE]);
+        let mut is_first = true;
+        loop {
+            let mut state = viewing.lock();
+            let mut output = std::mem::take(&mut state.unsent);
+            let received = state.viewing.receive(&input, &mut output);
+            (&self.socket).write_all(&output)?;
+            let used = received?;
+            input.drain(..used);
+            if used > 0 {
+                if std::mem::take(&mut is_first) {
+                    self.socket.set_read_timeout(None)?;
+                }
+                continue;
+            }
+            input.shrink_to(READ_SIZE);
+            let wait = state.viewing.wait();
+            drop(state);
+            if let Some(until) = wait
+                && !self.wait(&waiter, until)?
+            {
+                let mut state = viewing.lock();
+                let mut output = std::mem::take(&mut state.unsent);
+                let answered = state.viewing.answer_wait(&mut output);
+                (&self.socket).write_all(&output)?;
+                answered?;
+                continue;
+            }
+            match self.read(&mut buffer)? {
+                0 => return Ok(()),
+                size => input.extend_from_slice(buffer.get(..size).unwrap_or_default()),
+            }
+        }
     }
 
-    /// Waits until the viewer's request for news is answered, or until it sends something.
-    fn wait(&self, viewing: &mut Viewing, output: &mut Vec<u8>) -> Result<(), Close> {
-        while let Some((waiter, until)) = viewing.waiter() {
-            let timeout = until.map(|until| until.saturating_duration_since(Instant::now()));
-            let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-            let mut polled = [
-                PollFd::new(&self.socket, PollFlags::IN),
-                PollFd::from_borrowed_fd(waiter.event(), PollFlags::IN),
-            ];
-            match poll(&mut polled, timeout.as_ref()) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => return Err(Close::Io(error.into())),
-            }
-            let [socket, _] = polled;
-            let is_stopping = self.shared.is_stopping.load(Ordering::SeqCst);
-            if !socket.revents().is_empty() || is_stopping {
-                break;
-            }
-            waiter.end();
-            viewing.answer_wait(output)?;
+    /// Waits until the viewer is woken, or the time is over. Returns true if the viewer has sent
+    /// something instead.
+    fn wait(&self, waiter: &Waiter, until: Option<Instant>) -> io::Result<bool> {
+        let timeout = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        let mut polled = [
+            PollFd::new(&self.socket, PollFlags::IN),
+            PollFd::from_borrowed_fd(waiter.event(), PollFlags::IN),
+        ];
+        match poll(&mut polled, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
         }
-        Ok(())
+        let [socket, event] = polled;
+        if !event.revents().is_empty() {
+            waiter.clear();
+        }
+        Ok(!socket.revents().is_empty())
     }
 
     fn receive_data(&self) -> Result<(), Close> {
@@ -279,22 +341,16 @@ impl Connection {
         }
     }
 
-    /// Reads requests and sends the replies of `receive`, which returns the number of bytes used.
-    /// `wait` is called before each read, and may add a reply.
-    fn serve<S>(
+    /// Reads commands and sends the replies of `receive`, which returns the number of bytes used.
+    fn serve(
         &self,
-        state: &mut S,
-        receive: impl Fn(&mut S, &[u8], &mut Vec<u8>) -> Result<usize, Close>,
-        wait: impl Fn(&mut S, &mut Vec<u8>) -> Result<(), Close>,
+        mut receive: impl FnMut(&[u8], &mut Vec<u8>) -> Result<usize, Close>,
     ) -> Result<(), Close> {
         let (mut input, mut output) = (Vec::new(), Vec::new());
         let mut is_first = true;
         let mut buffer = vec![0; READ_SIZE];
         loop {
-            let mut received = receive(state, &input, &mut output);
-            if matches!(received, Ok(0)) {
-                received = wait(state, &mut output).map(|()| 0);
-            }
+            let received = receive(&input, &mut output);
             (&self.socket).write_all(&output)?;
             output.clear();
             output.shrink_to(READ_SIZE);

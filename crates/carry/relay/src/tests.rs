@@ -85,7 +85,7 @@ impl Fixture {
     }
 
     fn viewing(&self) -> Viewing {
-        let mut viewing = Viewing::new(self.sessions.clone());
+        let mut viewing = Viewing::new(self.sessions.clone()).expect("a viewer");
         ask(&mut viewing, &Request::connect()).unwrap();
         ask(&mut viewing, &Request::CreateViewerSession).unwrap();
         viewing
@@ -252,19 +252,20 @@ impl Viewing {
     /// Waits for news; returns them if there are any already.
     fn await_news(&mut self, room: u32) -> Option<News> {
         let (mut bytes, mut output) = (Vec::new(), Vec::new());
-        Request::Await { room, timeout_ms: 0 }.encode(&mut bytes);
+        Request::Await { room, count: 1, timeout_ms: 0 }.encode(&mut bytes);
         assert_eq!(self.receive(&bytes, &mut output).unwrap(), bytes.len());
         news_in(&output)
     }
 
     /// Returns the news after the viewer was woken; `None` if it was not woken.
     fn woken_news(&mut self) -> Option<News> {
-        let (waiter, _) = self.waiter().expect("a viewer that waits");
+        let waiter = self.waiter();
+        assert!(self.wait().is_some(), "a viewer that waits");
         let mut polled = [PollFd::from_borrowed_fd(waiter.event(), PollFlags::IN)];
         if poll(&mut polled, Some(&Timespec::default())).unwrap() == 0 {
             return None;
         }
-        waiter.end();
+        waiter.clear();
         let mut output = Vec::new();
         self.answer_wait(&mut output).unwrap();
         news_in(&output)
@@ -400,7 +401,7 @@ fn waiting_viewers_learn_of_streams_and_of_the_end() {
     let (mut bytes, mut output) = (Vec::new(), Vec::new());
     request.encode(&mut bytes);
     viewing.receive(&bytes, &mut output).unwrap();
-    assert_eq!(news_in(&output[..8]), Some(News::default()));
+    assert_eq!(news_in(&output[..12]), Some(News { is_last: true, ..News::default() }));
     assert_eq!(viewing.await_news(1000), None);
     let session = producer.session;
     drop(producer);

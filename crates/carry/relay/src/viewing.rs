@@ -11,6 +11,7 @@ use blkkin_lttng::viewer::{
     PacketStatus, Reply, Request, Seek, SessionNews, StreamNews, flags,
 };
 use std::collections::{BTreeMap, HashMap};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -25,16 +26,18 @@ pub struct Viewing {
     attached: BTreeMap<u64, Attached>,
     /// Request for news that has no reply yet.
     wait: Option<Wait>,
-    /// Waiter for news, once the viewer has waited.
-    waiter: Option<Arc<Waiter>>,
+    waiter: Arc<Waiter>,
 }
 
 /// Request for news.
 #[derive(Clone, Copy, Debug)]
 struct Wait {
-    /// Maximum size of the packets in the reply, in bytes.
+    /// Maximum size of the packets in the next replies, in bytes.
     room: usize,
-    /// Time at which the reply is sent without news.
+    /// Maximum number of replies.
+    count: u32,
+    /// Time after which a reply is sent without news, and when that is the next time.
+    timeout: Option<Duration>,
     until: Option<Instant>,
 }
 
@@ -71,7 +74,8 @@ struct Cursor {
 /// Maximum number of bytes of a packet in one reply.
 const PACKET_BYTES_MAX: usize = 1 << 20;
 
-/// Maximum size of the packets in one list of news, in bytes, and maximum number of its entries.
+/// Maximum size of the packets in the replies to a request for news, in bytes, and maximum number of
+/// entries in a reply.
 const NEWS_BYTES_MAX: usize = 1 << 20;
 const NEWS_MAX: usize = 4096;
 /// Interval at which a session whose producer has gone is looked at while a viewer waits.
@@ -84,18 +88,19 @@ const UNKNOWN: u32 = 2;
 
 impl Viewing {
     /// Makes the state of a connection.
-    pub fn new(sessions: Arc<Sessions>) -> Viewing {
+    pub fn new(sessions: Arc<Sessions>) -> io::Result<Viewing> {
+        let waiter = Waiter::new()?;
         let connection = sessions.new_id();
         let (is_connected, is_prepared) = (false, false);
-        Viewing {
+        Ok(Viewing {
             sessions,
             connection,
             is_connected,
             is_prepared,
             attached: BTreeMap::new(),
             wait: None,
-            waiter: None,
-        }
+            waiter: Arc::new(waiter),
+        })
     }
 
     /// Answers the requests that are complete in `input`, and appends the replies to `output`.
@@ -110,46 +115,54 @@ impl Viewing {
         Ok(used)
     }
 
-    /// Returns the waiter by which this viewer is woken, and the time at which it is answered in
-    /// any case, if its request for news has no reply yet.
-    pub(crate) fn waiter(&self) -> Option<(&Waiter, Option<Instant>)> {
+    /// Returns the waiter by which this viewer is woken.
+    pub(crate) fn waiter(&self) -> Arc<Waiter> {
+        self.waiter.clone()
+    }
+
+    /// Returns whether a request for news is open, and the time at which it must be looked at
+    /// without any news.
+    pub(crate) fn wait(&self) -> Option<Option<Instant>> {
         let wait = self.wait?;
-        let waiter = self.waiter.as_deref()?;
         // That a session is over can be due to time alone.
         let ends = self.attached.values().any(|attached| attached.session.ended().is_some());
         let soon = ends.then(|| Instant::now() + END_PAUSE);
-        Some((waiter, wait.until.into_iter().chain(soon).min()))
+        Some(wait.until.into_iter().chain(soon).min())
     }
 
     /// Answers the request for news if there are any, or if its time is over.
     pub(crate) fn answer_wait(&mut self, output: &mut Vec<u8>) -> Result<(), Close> {
-        let Some(Wait { room, until }) = self.wait else { return Ok(()) };
-        let waiter = match &self.waiter {
-            Some(waiter) => waiter.clone(),
-            None => self.waiter.insert(Arc::new(Waiter::new()?)).clone(),
-        };
+        let Some(mut wait) = self.wait.take() else { return Ok(()) };
+        let waiter = self.waiter.clone();
         for attached in self.attached.values_mut().filter(|attached| !attached.is_watched) {
             attached.session.waiters.add(&waiter);
             attached.is_watched = true;
         }
         waiter.begin();
-        let news = self.news(room);
-        let is_over = until.is_some_and(|until| until <= Instant::now());
-        if is_over || !news.sessions.is_empty() || !news.streams.is_empty() {
-            waiter.end();
-            self.wait = None;
+        let mut news = self.news(&mut wait.room);
+        let has_news = !news.sessions.is_empty() || !news.streams.is_empty();
+        if has_news || wait.until.is_some_and(|until| until <= Instant::now()) {
+            wait.count = wait.count.saturating_sub(1);
+            wait.until = wait.timeout.map(|timeout| Instant::now() + timeout);
+            news.is_last = wait.count == 0 || wait.room == 0;
+            let is_last = news.is_last;
             Reply::News(news).encode(output);
+            if is_last {
+                waiter.end();
+                return Ok(());
+            }
         }
+        self.wait = Some(wait);
         Ok(())
     }
 
     /// Collects what is new in all sessions.
-    fn news(&mut self, mut room: usize) -> News {
+    fn news(&mut self, room: &mut usize) -> News {
         let mut news = News::default();
         for (&session, attached) in &mut self.attached {
             // What is complete is asked first, so that all packets before are found.
             let complete_ns = attached.session.complete_ns();
-            let is_whole = attached.stream_news(&mut room, &mut news.streams);
+            let is_whole = attached.stream_news(room, &mut news.streams);
             let has_streams = attached.has_new_streams() || attached.has_ended();
             let complete_ns = if is_whole && !has_streams { complete_ns } else { 0 };
             if has_streams || complete_ns > attached.complete_ns {
@@ -163,7 +176,7 @@ impl Viewing {
     fn answer(&mut self, request: Request, output: &mut Vec<u8>) -> Result<(), Close> {
         if self.wait.take().is_some() {
             // The viewer does not wait any more.
-            Reply::News(News::default()).encode(output);
+            Reply::News(News { is_last: true, ..News::default() }).encode(output);
         }
         if !self.is_connected && !matches!(request, Request::Connect { .. }) {
             return Err(Close::Order("a request precedes the version"));
@@ -198,10 +211,11 @@ impl Viewing {
                 Some(_) => Reply::Status(OK),
                 None => Reply::Status(UNKNOWN),
             },
-            Request::Await { room, timeout_ms } => {
-                let timeout = Duration::from_millis(timeout_ms.into());
-                let until = (timeout_ms > 0).then(|| Instant::now() + timeout);
-                self.wait = Some(Wait { room: (room as usize).min(NEWS_BYTES_MAX), until });
+            Request::Await { room, count, timeout_ms } => {
+                let timeout = (timeout_ms > 0).then(|| Duration::from_millis(timeout_ms.into()));
+                let until = timeout.map(|timeout| Instant::now() + timeout);
+                let (room, count) = ((room as usize).min(NEWS_BYTES_MAX), count.max(1));
+                self.wait = Some(Wait { room, count, timeout, until });
                 return self.answer_wait(output);
             }
             Request::Unknown(number) => {
@@ -415,6 +429,8 @@ impl Attached {
                     Ok(NextPacket::Packet { offset, index, next }) => {
                         let size = usize::try_from(index.packet_bits / 8).unwrap_or(usize::MAX);
                         if size > *room && !news.is_empty() {
+                            // It is the first of the next request.
+                            *room = 0;
                             return false;
                         }
                         let bytes = match size <= *room {

@@ -79,6 +79,8 @@ pub enum Reply {
 /// News of sessions. The packets of a stream are in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct News {
+    /// Set in the last reply to a request.
+    pub is_last: bool,
     /// News of sessions.
     pub sessions: Vec<SessionNews>,
     /// News of streams.
@@ -315,7 +317,8 @@ impl Reply {
 
 impl News {
     fn encode(&self, out: &mut Vec<u8>) {
-        let News { sessions, streams } = self;
+        let News { is_last, sessions, streams } = self;
+        out.put_u32((*is_last).into());
         out.put_u32(u32::try_from(sessions.len()).unwrap_or(u32::MAX));
         for session in sessions {
             out.put_u64(session.session);
@@ -335,7 +338,7 @@ impl News {
     }
 
     fn decode(fields: &mut Fields<'_>) -> Result<News, Fault> {
-        let mut news = News::default();
+        let mut news = News { is_last: fields.u32()? != 0, ..News::default() };
         for _ in 0..count(fields, NEWS_MAX, "up to 65536 sessions")? {
             news.sessions.push(SessionNews {
                 session: fields.u64()?,

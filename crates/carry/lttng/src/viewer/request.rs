@@ -56,12 +56,14 @@ pub enum Request {
         /// Id of the session.
         session: u64,
     },
-    /// Waits until a session that the viewer is attached to has something new. Only relays with
-    /// [`CAN_AWAIT`](super::CAN_AWAIT) take it.
+    /// Requests replies whenever a session that the viewer is attached to has something new, until
+    /// the viewer sends another request. Only relays with [`CAN_AWAIT`](super::CAN_AWAIT) take it.
     Await {
-        /// Maximum size of packets in the reply, in bytes. At least one index is sent.
+        /// Maximum size of packets in all replies together, in bytes. At least one index is sent.
         room: u32,
-        /// Time after which the reply is sent without news, in milliseconds; 0 for no limit.
+        /// Maximum number of replies.
+        count: u32,
+        /// Time after which a reply is sent without news, in milliseconds; 0 for no limit.
         timeout_ms: u32,
     },
     /// A request that is not implemented.
@@ -98,7 +100,7 @@ pub enum RequestKind {
     CreateViewerSession,
     /// The reply is a status.
     Detach,
-    /// The reply is a list of news.
+    /// The replies are lists of news.
     Await,
 }
 
@@ -175,7 +177,11 @@ impl Request {
             GET_NEW_STREAMS => Request::NewStreams { session: fields.u64()? },
             CREATE_SESSION => Request::CreateViewerSession,
             DETACH_SESSION => Request::Detach { session: fields.u64()? },
-            AWAIT => Request::Await { room: fields.u32()?, timeout_ms: fields.u32()? },
+            AWAIT => Request::Await {
+                room: fields.u32()?,
+                count: fields.u32()?,
+                timeout_ms: fields.u32()?,
+            },
             other => return Ok(Some((Request::Unknown(other), size))),
         };
         fields.end()?;
@@ -194,7 +200,7 @@ impl Request {
             Request::NewStreams { .. } => (GET_NEW_STREAMS, 8),
             Request::CreateViewerSession => (CREATE_SESSION, 0),
             Request::Detach { .. } => (DETACH_SESSION, 8),
-            Request::Await { .. } => (AWAIT, 8),
+            Request::Await { .. } => (AWAIT, 12),
             Request::Unknown(number) => (*number, 0),
         };
         out.put_u64(size);
@@ -225,8 +231,9 @@ impl Request {
             | Request::Metadata { stream: id }
             | Request::NewStreams { session: id }
             | Request::Detach { session: id } => out.put_u64(*id),
-            Request::Await { room, timeout_ms } => {
+            Request::Await { room, count, timeout_ms } => {
                 out.put_u32(*room);
+                out.put_u32(*count);
                 out.put_u32(*timeout_ms);
             }
             Request::ListSessions | Request::CreateViewerSession | Request::Unknown(_) => {}

@@ -43,8 +43,8 @@ fn requests_of_babeltrace2_decode() {
     check_request(&packet.concat(), Request::Packet { stream: 5, offset: 0x1000, size: 0x1000 });
     check_request(&header(0, 99), Request::Unknown(99));
     let mut out = Vec::new();
-    Request::Await { room: 1 << 20, timeout_ms: 9 }.encode(&mut out);
-    check_request(&out, Request::Await { room: 1 << 20, timeout_ms: 9 });
+    Request::Await { room: 1 << 20, count: 7, timeout_ms: 9 }.encode(&mut out);
+    check_request(&out, Request::Await { room: 1 << 20, count: 7, timeout_ms: 9 });
 }
 
 #[test]
@@ -124,7 +124,10 @@ fn replies_encode_as_they_decode() {
         SessionNews { session: 2, complete_ns: u64::MAX, has_streams: false },
         SessionNews { session: 3, complete_ns: 0, has_streams: true },
     ];
-    check_reply(Kind::Await, &Reply::News(News { sessions, streams: vec![one, empty] }));
+    check_reply(
+        Kind::Await,
+        &Reply::News(News { is_last: true, sessions, streams: vec![one, empty] }),
+    );
 }
 
 #[test]
@@ -134,8 +137,8 @@ fn hostile_replies_are_refused() {
         (RequestKind::Attach, &[0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff]),
         (RequestKind::Attach, &[0, 0, 0, 9]),
         (RequestKind::Metadata, &[0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]),
-        (RequestKind::Await, &[0, 1, 0, 1]),
-        (RequestKind::Await, &[0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]),
+        (RequestKind::Await, &[0, 0, 0, 1, 0, 1, 0, 1]),
+        (RequestKind::Await, &[0, 0, 0, 1, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]),
         (RequestKind::Packet, &[0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]),
     ] {
         assert!(Reply::decode(kind, bytes).is_err(), "{kind:?}");

@@ -58,8 +58,9 @@ pub struct Client {
     goal: Goal,
     set: LiveSet,
     state: State,
-    /// Request whose reply is expected.
-    pending: Option<Request>,
+    /// Requests whose replies are expected, in their order. While news are awaited, another request
+    /// may follow.
+    pending: VecDeque<Request>,
     /// Received bytes of that reply.
     buffer: Vec<u8>,
     /// All sessions of the relay.
@@ -142,6 +143,8 @@ const ROUNDS_MAX: u64 = 3;
 const NEWS_INTERVAL_MAX: Duration = Duration::from_secs(10);
 /// Maximum size of the packets in a reply to [`Request::Await`].
 const NEWS_ROOM: u32 = 1 << 20;
+/// Maximum number of replies to a request.
+const NEWS_COUNT: u32 = 1024;
 /// Maximum size of such a reply without its packets.
 const NEWS_REST: u32 = 8 << 20;
 /// Number of requests of which one is for a stream that does not count.
@@ -156,7 +159,7 @@ impl Client {
             goal,
             set,
             state: State::Connecting,
-            pending: None,
+            pending: VecDeque::new(),
             buffer: Vec::new(),
             listed: Vec::new(),
             matching: VecDeque::new(),
@@ -197,10 +200,7 @@ impl Client {
 
     /// Returns the time for which the relay may be silent because nothing is new.
     pub(crate) fn silence_permitted(&self) -> Duration {
-        match self.pending {
-            Some(Request::Await { .. }) => NEWS_INTERVAL_MAX,
-            _ => Duration::ZERO,
-        }
+        if self.awaits_news() { NEWS_INTERVAL_MAX } else { Duration::ZERO }
     }
 
     /// Returns the number of packets that the relay has announced and could not give.
@@ -220,7 +220,8 @@ impl Client {
 
     /// Returns what to do next. After [`Step::Send`], the request counts as sent.
     pub fn next(&mut self, now: Duration) -> Result<Step, Error> {
-        if self.pending.is_some() {
+        let awaits_news = self.awaits_news();
+        if !self.pending.is_empty() && !awaits_news {
             return Ok(Step::Receive);
         }
         if self.is_stopped && self.state != State::Done {
@@ -235,28 +236,43 @@ impl Client {
             State::Detaching => self.detach(),
             State::Done => Step::Done,
         };
-        if let Step::Send(request) = step {
-            self.pending = Some(request);
+        match step {
+            Step::Send(Request::Await { .. }) | Step::Wait(_) if awaits_news => Ok(Step::Receive),
+            Step::Send(request) => {
+                self.pending.push_back(request);
+                Ok(step)
+            }
+            _ => Ok(step),
         }
-        Ok(step)
+    }
+
+    /// Returns whether only news are awaited, so that another request can be sent.
+    fn awaits_news(&self) -> bool {
+        self.pending.len() == 1 && matches!(self.pending[0], Request::Await { .. })
     }
 
     /// Takes bytes of the relay. Replies that become complete are carried out.
     pub fn receive(&mut self, now: Duration, bytes: &[u8]) -> Result<(), Error> {
         self.buffer.extend_from_slice(bytes);
-        let Some(request) = self.pending else {
-            let reason = Reason::Long;
-            return Err(Fault { message: "reply", offset: 0, reason }.into());
-        };
-        self.check_part(&request)?;
-        let Some(kind) = request.kind() else { return Ok(()) };
-        let Some((reply, size)) = Reply::decode(kind, &self.buffer)? else { return Ok(()) };
-        if size < self.buffer.len() {
-            return Err(Fault { message: "reply", offset: size, reason: Reason::Long }.into());
+        while !self.buffer.is_empty() {
+            let Some(request) = self.pending.front().copied() else {
+                let reason = Reason::Long;
+                return Err(Fault { message: "reply", offset: 0, reason }.into());
+            };
+            self.check_part(&request)?;
+            let Some(kind) = request.kind() else { break };
+            let Some((reply, size)) = Reply::decode(kind, &self.buffer)? else { break };
+            let is_last = !matches!(&reply, Reply::News(news) if !news.is_last);
+            if size < self.buffer.len() && is_last && self.pending.len() == 1 {
+                return Err(Fault { message: "reply", offset: size, reason: Reason::Long }.into());
+            }
+            self.buffer.drain(..size);
+            if is_last {
+                self.pending.pop_front();
+            }
+            self.take(now, request, reply)?;
         }
-        self.buffer.clear();
-        self.pending = None;
-        self.take(now, request, reply)
+        Ok(())
     }
 
     /// Refuses a reply that is larger than the request permits, before it is received.
@@ -515,7 +531,7 @@ impl Client {
         let timeout = metadata.chain(until).min().map(|due| due.saturating_sub(now));
         let timeout = timeout.unwrap_or(NEWS_INTERVAL_MAX).min(NEWS_INTERVAL_MAX);
         let timeout_ms = timeout.as_millis() as u32 + 1;
-        Step::Send(Request::Await { room: NEWS_ROOM, timeout_ms })
+        Step::Send(Request::Await { room: NEWS_ROOM, count: NEWS_COUNT, timeout_ms })
     }
 
     /// Takes the reply to [`Request::Await`].
