@@ -249,12 +249,13 @@ impl Session {
     pub(crate) fn end(&self) {
         let mut state = self.state.lock();
         state.ended = Some(Instant::now());
-        self.waiters.wake();
         for chunk in std::mem::take(&mut state.chunks).into_values() {
             if let Err(error) = chunk.end_use(&self.output.directory, now_s()) {
                 self.disk.log(&format!("a chunk cannot be closed: {error}"));
             }
         }
+        drop(state);
+        self.waiters.wake();
     }
 
     /// Notes that the producer's data connection is closed.
