@@ -88,6 +88,7 @@ fn measure_rates(
         "events/s",
         "tracer",
         "events",
+        "missing",
         "median, ms",
         "p90, ms",
         "p99, ms",
@@ -103,6 +104,9 @@ fn measure_rates(
             let one = start()
                 .and_then(|chain| measurement::measure(chain.as_ref(), rate, seconds))
                 .map_err(of)?;
+            if measured.is_empty() && one.missing > 0 {
+                return Err(of(format!("{} events were not printed", one.missing)));
+            }
             table.row(row(rate, name, &one));
             report.row(to_json(rate, name, &one));
             measured.push(one);
@@ -158,6 +162,7 @@ fn goals_at(rate: u64, measured: &[Measurement]) -> Vec<Goal> {
 
 fn row(rate: u64, name: &str, one: &Measurement) -> Vec<String> {
     let mut cells = vec![rate.to_string(), name.to_owned(), one.latencies_ms.len().to_string()];
+    cells.push(one.missing.to_string());
     let figures = [50, 90, 99, 100].map(|percent| percentile(&one.latencies_ms, percent));
     cells.extend(figures.map(|ms| format!("{ms:.3}")));
     cells.extend([percent(one.load.daemons), percent(one.load.viewer)]);
@@ -175,6 +180,7 @@ fn to_json(rate: u64, name: &str, one: &Measurement) -> serde_json::Value {
         "tracer": name,
         "rate": rate,
         "events": one.latencies_ms.len(),
+        "missing": one.missing,
         "latency_ms_median": figure(50),
         "latency_ms_p90": figure(90),
         "latency_ms_p99": figure(99),

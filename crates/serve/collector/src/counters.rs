@@ -16,6 +16,8 @@ pub enum Transport {
     OtlpHttp,
     /// OpenTelemetry's protocol over gRPC.
     OtlpGrpc,
+    /// Sessions of relays, whose requests the server's process assembles itself.
+    Relay,
 }
 
 /// Counters of the messages and spans that arrived by one transport since the server started.
@@ -51,12 +53,13 @@ pub struct Counters {
 
 impl Transport {
     /// All transports, in the order of their discriminants.
-    pub const ALL: [Transport; 5] = [
+    pub const ALL: [Transport; 6] = [
         Transport::Http,
         Transport::Grpc,
         Transport::Scribe,
         Transport::OtlpHttp,
         Transport::OtlpGrpc,
+        Transport::Relay,
     ];
 
     /// Returns the transport's name in metrics.
@@ -67,6 +70,7 @@ impl Transport {
             Transport::Scribe => "scribe",
             Transport::OtlpHttp => "otlp-http",
             Transport::OtlpGrpc => "otlp-grpc",
+            Transport::Relay => "relay",
         }
     }
 }

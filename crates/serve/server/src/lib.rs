@@ -28,5 +28,5 @@ mod settings;
 mod shared;
 mod tls;
 
-pub use server::{Running, Server, ServerState};
+pub use server::{Entrance, Running, Server, ServerState};
 pub use settings::{Listen, Network, Settings, StartError, Tls};

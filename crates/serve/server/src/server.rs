@@ -11,7 +11,8 @@ use crate::tls;
 use blkkin_collector::{Budget, Collector, Counters, ScribeSpans, Transport};
 use blkkin_query::Api;
 use blkkin_scribe::ServerOptions;
-use blkkin_store::SpanStore;
+use blkkin_store::{AcceptedBatch, Policy, Refusal, SpanStore};
+use blkkin_wire::Format;
 use parking_lot::RwLock;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -138,7 +139,24 @@ impl ServerState {
     }
 }
 
+/// Entrance for spans that the server's process has made itself.
+#[derive(Clone)]
+pub struct Entrance(Arc<Shared>);
+
+impl Entrance {
+    /// Passes a batch of spans of relays' sessions to the store, and counts it; blocks until the
+    /// store has accepted or refused the batch.
+    pub fn accept(&self, format: Format, batch: &[u8]) -> Result<AcceptedBatch, Refusal> {
+        self.0.collector.accept(Transport::Relay, format, Policy::EachSpan, batch)
+    }
+}
+
 impl Running {
+    /// Returns the entrance for spans that this process makes itself.
+    pub fn entrance(&self) -> Entrance {
+        Entrance(self.shared.clone())
+    }
+
     /// Returns a view of the server's counters and of the store's state.
     pub fn conditions(&self) -> ServerState {
         ServerState(self.shared.clone())

@@ -12,6 +12,7 @@ use std::time::Duration;
 use support::node::{self, Node, Program, check_all, eventually, read};
 use support::process::Running;
 use support::relay::{Kind, Relay};
+use support::server::{Server, http, on_free_ports};
 use support::{is_installed, skip};
 
 #[test]
@@ -144,6 +145,55 @@ fn requests_of_a_session_are_followed() {
     assert_eq!(ended.status.code(), Some(0), "{:?}", ended.errors);
     requests += ended.lines.iter().filter(|line| is_request(line)).count() as u64;
     assert_eq!(requests, recorded);
+}
+
+/// Returns the numbers of requests and of spans that a server has.
+fn stored(server: &Server) -> (u64, u64) {
+    let query = "/api/v2/traces?limit=1000000&lookback=86400000";
+    let reply = http(server.web, "GET", query, "", b"").expect("an answer");
+    let traces: Vec<Vec<serde_json::Value>> = serde_json::from_str(&reply.body).expect("JSON");
+    (traces.len() as u64, traces.iter().map(|spans| spans.len() as u64).sum())
+}
+
+/// A server stores the requests of a relay's sessions while they are recorded, all of them, also
+/// after it was ended, killed and started again.
+#[test]
+fn requests_of_sessions_reach_servers() {
+    let node = Node::new();
+    let mut relay = Relay::start_in(node.directory.path(), Kind::Ours);
+    let data = node.directory.path().join("store");
+    let start = |relay: &Relay| {
+        let mut command = node.command(&[]);
+        on_free_ports(&mut command).arg("--data").arg(&data).args(["--from", &relay.url()]);
+        Server::start(&mut command)
+    };
+    let mut server = start(&relay);
+    let _agent = start_agent(&node);
+    begin_session(&node, &["--net", &relay.target()]);
+    let program = Program::start(node.test_program(&[], "requests"));
+    let grows = |server: &Server, from: u64| {
+        eventually("requests are stored", || Some(stored(server).0).filter(|now| *now > from))
+    };
+    let mut requests = grows(&server, 50);
+    let log = server.end();
+    assert!(log.contains("reading net://"), "{log}");
+    requests = requests.max(50);
+    server = start(&relay);
+    server.wait_for_log(" from 20");
+    requests = grows(&server, requests + 100);
+    drop(server);
+    server = start(&relay);
+    requests = grows(&server, requests + 100);
+    relay.kill();
+    relay.restart();
+    grows(&server, requests + 100);
+    let recorded = program.end();
+    node.run(&["session", "destroy", "s"]);
+    await_delivery(&node);
+    let all = (recorded, 2 * recorded);
+    eventually("all is stored", || (stored(&server) == all).then_some(()));
+    let log = server.end();
+    assert!(log.contains(" has ended\n") && log.contains("answers again"), "{log}");
 }
 
 #[test]

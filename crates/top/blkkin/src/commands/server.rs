@@ -2,6 +2,8 @@
 
 mod log;
 pub(crate) mod options;
+mod positions;
+mod relays;
 mod watch;
 
 use crate::directories::state_directory;
@@ -12,6 +14,8 @@ use blkkin_server::{Listen, Network, Running, Server, Settings, StartError, Tls}
 use blkkin_store::{Capacity, MemoryStore, Policy, SpanStore};
 use blkkin_wire::Limits;
 use log::{Level, Log, LogFormat};
+use positions::Positions;
+use relays::Relays;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::{self, Read};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -23,7 +27,8 @@ use std::time::{Duration, Instant};
 
 /// Collect requests from all nodes, and find them
 ///
-/// Spans are accepted in the formats of Zipkin and OpenTelemetry, over HTTP, gRPC and Scribe.
+/// Spans are accepted in the formats of Zipkin and OpenTelemetry, over HTTP, gRPC and Scribe. With
+/// `--from`, the requests of sessions at a relay are assembled while they are recorded.
 /// Zipkin's query API is served, and an API of our own with more features; both are described in
 /// `docs/server-api.md`.
 ///
@@ -49,6 +54,7 @@ use std::time::{Duration, Instant};
         blkkin server --listen 0.0.0.0:9411 --host trace.example \\\n    \
             --tls-cert cert.pem --tls-key key.pem --token-file tokens\n  \
         blkkin server --listen 0.0.0.0:9411 --trusted-network 10.0.0.0/8 --host zipkin\n  \
+        blkkin server --from net://127.0.0.1                       requests of all nodes, live\n  \
         curl 'http://127.0.0.1:9411/api/blkkin/v1/search?order=slowest'",
     after_help = crate::help::EXIT_HELP
 )]
@@ -160,6 +166,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ORIGIN", help_heading = "Security")]
     origin: Vec<String>,
 
+    /// Read requests from a relay's sessions too: net://HOST for all sessions, also later ones, or
+    /// net://HOST/host/NODE/SESSION. Can be repeated
+    ///
+    /// Sessions are read from their beginning. A server that is started again goes on where the
+    /// last one has ended.
+    #[arg(long, value_name = "URL", help_heading = "Spans")]
+    from: Vec<blkkin_live::Url>,
+
     /// Refuse a batch with a bad span as a whole, as Zipkin's server does; by default its good
     /// spans are stored
     #[arg(long, help_heading = "Spans")]
@@ -205,6 +219,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     let descriptors = crate::limits::raise_descriptors();
     let store = store(&args, log)?;
     let before = store.counters();
+    let (urls, positions) = (args.from.clone(), positions(&args)?);
     let mut settings = settings(args, log);
     settings.limit_connections(descriptors);
     let running = Server::start(store.clone(), settings).map_err(|error| {
@@ -223,6 +238,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     log_addresses(&running, log);
     let watching = watch::start(log, store, running.conditions(), before)
         .map_err(|error| Error::failed(format!("cannot start: {error}")))?;
+    let relays = Relays::start(urls, running.entrance(), positions, log)
+        .map_err(|error| Error::failed(format!("cannot start: {error}")))?;
     notify_manager(blkkin_sys::READY, log);
     while signals.next() == Signal::Reload {
         match running.reload() {
@@ -233,6 +250,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         }
     }
     notify_manager(blkkin_sys::STOPPING, log);
+    relays.stop();
     log.line(Level::Info, "ending: answering what was asked");
     if !running.stop() {
         log.line(Level::Warn, "some were not answered in time");
@@ -292,11 +310,27 @@ fn store(args: &Args, log: Log) -> Result<Arc<dyn SpanStore>, Error> {
         let room = Capacity { spans: u64::MAX, bytes: args.memory_size };
         return Ok(Arc::new(MemoryStore::new(room, Limits::default())));
     }
-    let directory = args.data.clone().or_else(|| state_directory("spans")).ok_or_else(|| {
-        Error::usage("there is no home directory for spans to be kept in").hint("give --data")
-    })?;
+    let directory = directory(args)?;
     let retention = retention(args, &directory, log)?;
     open(&directory, Options { retention, stores_retention: true, ..Options::default() }, log)
+}
+
+/// Returns the directory of the store.
+fn directory(args: &Args) -> Result<PathBuf, Error> {
+    args.data.clone().or_else(|| state_directory("spans")).ok_or_else(|| {
+        Error::usage("there is no home directory for spans to be kept in").hint("give --data")
+    })
+}
+
+/// Returns how far earlier servers have read the sessions of relays. A store in memory does not
+/// outlive its server, and neither do its positions.
+fn positions(args: &Args) -> Result<Positions, Error> {
+    if args.memory {
+        return Ok(Positions::default());
+    }
+    let file = directory(args)?.join(positions::FILE);
+    Positions::read(file.clone())
+        .map_err(|error| Error::failed(format!("cannot read {}: {error}", file.display())))
 }
 
 /// Returns the retention of spans: from the options, else the setting stored with the spans, else

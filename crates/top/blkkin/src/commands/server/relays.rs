@@ -1,0 +1,336 @@
+//! Requests of sessions that relays hold (`--from`): a thread looks for sessions of each relay, and
+//! one for each session assembles its requests and passes their spans to the server.
+//!
+//! A session is read from its beginning, except for events that this server or an earlier one has
+//! read: [`Positions`] has the time up to which each session was read.
+
+use super::log::{Level, Log};
+use super::positions::Positions;
+use crate::output::plural;
+use blkkin_live::{Error, Seek, Session, Url, Viewer};
+use blkkin_reader::Follower;
+use blkkin_server::Entrance;
+use blkkin_spans::{Collector, Limits, Request, Sink};
+use blkkin_wire::{Batch, Format};
+use parking_lot::{Condvar, Mutex};
+use std::collections::HashSet;
+use std::io;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Readers of relays' sessions.
+pub(super) struct Relays {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// State that all threads share.
+struct Shared {
+    entrance: Entrance,
+    positions: Mutex<Positions>,
+    log: Log,
+    /// URLs of the sessions that are being read.
+    read: Mutex<HashSet<String>>,
+    readers: Mutex<Vec<JoinHandle<()>>>,
+    is_ending: Mutex<bool>,
+    ended: Condvar,
+}
+
+/// Receiver of requests that stores their spans in batches.
+struct StoringSink<'s> {
+    shared: &'s Shared,
+    batch: Batch,
+    /// Number of spans that could not be stored before the server's end.
+    dropped: u64,
+}
+
+/// Interval at which a relay is asked for its sessions.
+const LIST_INTERVAL: Duration = Duration::from_secs(1);
+/// Pause before a batch is offered again that the store has refused for lack of room.
+const REFUSED_PAUSE: Duration = Duration::from_secs(1);
+/// Maximum time between two rounds of reading.
+const ROUND_MAX: Duration = Duration::from_millis(50);
+/// Format of spans on their way to the store. Others lack some of the fields.
+const FORMAT: Format = Format::ZipkinProto;
+/// Size of a batch of spans from which it is stored, in bytes.
+const BATCH_SIZE: usize = 1 << 20;
+/// Time without an event after which a request is complete.
+const IDLE: Duration = Duration::from_millis(300);
+/// Time without an event after which a request with an unended span is complete.
+const IDLE_UNENDED: Duration = Duration::from_secs(10);
+/// Time that is read again after the server was killed: that of requests which were not complete.
+const REREAD_NS: i64 = IDLE_UNENDED.as_nanos() as i64 + 1_000_000_000;
+/// Maximum time to store the last spans when the server ends.
+const LAST_TIME: Duration = Duration::from_secs(5);
+/// Interval at which the positions of sessions are saved.
+const SAVE_INTERVAL: Duration = Duration::from_secs(1);
+
+impl Relays {
+    /// Starts to read the sessions of relays, or single sessions.
+    pub(super) fn start(
+        urls: Vec<Url>,
+        entrance: Entrance,
+        positions: Positions,
+        log: Log,
+    ) -> io::Result<Relays> {
+        if !urls.is_empty() {
+            // Each stream of a session has a file in memory.
+            crate::limits::raise_descriptors();
+        }
+        let shared = Arc::new(Shared {
+            entrance,
+            positions: Mutex::new(positions),
+            log,
+            read: Mutex::default(),
+            readers: Mutex::default(),
+            is_ending: Mutex::new(false),
+            ended: Condvar::new(),
+        });
+        let mut relays = Relays { shared, threads: Vec::new() };
+        for url in urls {
+            let shared = relays.shared.clone();
+            let thread = Builder::new().name("relay sessions".to_owned());
+            relays.threads.push(thread.spawn(move || shared.find_sessions(&url))?);
+        }
+        Ok(relays)
+    }
+
+    /// Stores what was read, and ends all threads.
+    pub(super) fn stop(self) {
+        *self.shared.is_ending.lock() = true;
+        self.shared.ended.notify_all();
+        for thread in self.threads {
+            let _ = thread.join();
+        }
+        let readers = std::mem::take(&mut *self.shared.readers.lock());
+        for reader in readers {
+            let _ = reader.join();
+        }
+        self.shared.save();
+    }
+}
+
+impl Shared {
+    fn is_ending(&self) -> bool {
+        *self.is_ending.lock()
+    }
+
+    /// Waits for `time`. Returns false once the server ends.
+    fn pause(&self, time: Duration) -> bool {
+        let mut is_ending = self.is_ending.lock();
+        if !*is_ending {
+            self.ended.wait_for(&mut is_ending, time);
+        }
+        !*is_ending
+    }
+
+    fn save(&self) {
+        if let Err(error) = self.positions.lock().save() {
+            let line = format!("how far relays were read cannot be saved: {error}");
+            self.log.line(Level::Warn, &line);
+        }
+    }
+
+    /// Begins to read each session that appears at a relay, until the server ends.
+    fn find_sessions(self: &Arc<Self>, url: &Url) {
+        let mut is_reachable = true;
+        loop {
+            match blkkin_live::list(&url.relay()) {
+                Ok(sessions) => {
+                    if !std::mem::replace(&mut is_reachable, true) {
+                        self.log.line(Level::Info, &format!("{url} answers again"));
+                    }
+                    for session in sessions {
+                        self.begin(url, &session);
+                    }
+                }
+                Err(error) => {
+                    if std::mem::replace(&mut is_reachable, false) {
+                        let line = format!("cannot read {url}: {error}; trying again");
+                        self.log.line(Level::Warn, &line);
+                    }
+                }
+            }
+            if !self.pause(LIST_INTERVAL) {
+                return;
+            }
+        }
+    }
+
+    /// Begins to read a session, unless it is being read, or is not meant.
+    fn begin(self: &Arc<Self>, url: &Url, session: &Session) {
+        let Session { host, name, live_timer_us, .. } = session;
+        let is_meant = url
+            .session
+            .as_ref()
+            .is_none_or(|wanted| wanted.host == *host && wanted.session == *name);
+        let url = url.with_session(host, name);
+        if !is_meant || *live_timer_us == 0 || !self.read.lock().insert(url.to_string()) {
+            return;
+        }
+        let shared = self.clone();
+        let thread = Builder::new().name("relay reader".to_owned());
+        let thread = thread.spawn({
+            let url = url.clone();
+            move || {
+                shared.read_session(&url);
+                shared.read.lock().remove(&url.to_string());
+            }
+        });
+        let mut readers = self.readers.lock();
+        readers.retain(|reader| !reader.is_finished());
+        match thread {
+            Ok(thread) => readers.push(thread),
+            Err(error) => {
+                self.log.line(Level::Error, &format!("cannot read {url}: {error}"));
+                self.read.lock().remove(&url.to_string());
+            }
+        }
+    }
+
+    /// Reads a session to its end.
+    fn read_session(&self, url: &Url) {
+        let viewer = match Viewer::open(url, Seek::Beginning) {
+            Ok(viewer) => viewer,
+            // The session has ended since it was listed.
+            Err(Error::NoSession { .. }) => return,
+            Err(error) => {
+                return self.log.line(Level::Warn, &format!("cannot read {url}: {error}"));
+            }
+        };
+        let from = self.positions.lock().of(&url.to_string());
+        let since = from.map_or(String::new(), |from| format!(" from {} on", time_text(from)));
+        self.log.line(Level::Info, &format!("reading {url}{since}"));
+        let limits = Limits {
+            idle_ns: IDLE.as_nanos() as u64,
+            idle_unended_ns: IDLE_UNENDED.as_nanos() as u64,
+            ..Limits::default()
+        };
+        let mut collector = Collector::new(limits, StoringSink::new(self));
+        let mut follower = Follower::new(&[viewer.source()]);
+        let (mut last, mut lost) = (None, 0);
+        let (start, mut saved) = (Instant::now(), Instant::now());
+        let last = loop {
+            if self.is_ending() {
+                viewer.stop();
+            }
+            let progress = viewer.wait(last, ROUND_MAX);
+            follower.refresh(progress.has_ended);
+            let now = i64::try_from(start.elapsed().as_nanos()).unwrap_or(i64::MAX);
+            let _ = collector.advance(now);
+            let stats = match progress.has_ended {
+                true => follower.deliver(|reading| reading.range(from, None), &mut collector),
+                false => follower.deliver_until(
+                    progress.end_ns,
+                    |reading| reading.range(from, None),
+                    &mut collector,
+                ),
+            };
+            lost += stats.events_lost;
+            collector.sink.store();
+            if progress.has_ended {
+                break progress;
+            }
+            if saved.elapsed() >= SAVE_INTERVAL {
+                saved = Instant::now();
+                // A server that is killed loses what it has assembled and not stored.
+                self.set_position(url, progress.end_ns.saturating_sub(REREAD_NS));
+            }
+            last = Some(progress);
+        };
+        let _ = collector.finish();
+        collector.sink.store();
+        if collector.sink.has_stored_all() {
+            self.set_position(url, last.end_ns);
+        }
+        self.report(url, &viewer, last.missing_packets, lost);
+    }
+
+    /// Saves the time up to which a session was read.
+    fn set_position(&self, url: &Url, end_ns: i64) {
+        let mut positions = self.positions.lock();
+        let url = url.to_string();
+        // A session that was read to its end has no such time. A later one with its name has.
+        if end_ns < i64::MAX && positions.of(&url).is_none_or(|known| known < end_ns) {
+            positions.set(&url, end_ns);
+        }
+        drop(positions);
+        self.save();
+    }
+
+    /// Logs how the reading of a session has ended.
+    fn report(&self, url: &Url, viewer: &Viewer, missing: u64, lost: u64) {
+        let mut losses = Vec::new();
+        if lost > 0 {
+            losses.push(format!("{} were lost by the tracer", plural(lost, "event")));
+        }
+        if missing > 0 {
+            losses.push(format!("{} were no longer at the relay", plural(missing, "packet")));
+        }
+        let losses =
+            if losses.is_empty() { String::new() } else { format!("; {}", losses.join(", ")) };
+        match viewer.take_error() {
+            None => self.log.line(Level::Info, &format!("{url} has ended{losses}")),
+            Some(error) => {
+                let line = format!("{url}: {error}; reading it again{losses}");
+                self.log.line(Level::Warn, &line);
+            }
+        }
+    }
+}
+
+impl StoringSink<'_> {
+    fn new(shared: &Shared) -> StoringSink<'_> {
+        StoringSink { shared, batch: Batch::new(FORMAT), dropped: 0 }
+    }
+
+    fn has_stored_all(&self) -> bool {
+        self.dropped == 0
+    }
+
+    /// Stores the batch. Waits while the store has no room, and does not read meanwhile.
+    fn store(&mut self) {
+        let count = self.batch.count() as u64;
+        if count == 0 {
+            return;
+        }
+        let batch = std::mem::replace(&mut self.batch, Batch::new(FORMAT)).finish();
+        let Shared { entrance, log, .. } = self.shared;
+        let (mut has_logged, mut ending_since) = (false, None);
+        while let Err(refusal) = entrance.accept(FORMAT, &batch) {
+            if !std::mem::replace(&mut has_logged, true) {
+                let line = format!("spans of relays wait: {}", refusal.reason);
+                log.line(Level::Warn, &line);
+            }
+            if !self.shared.pause(REFUSED_PAUSE) {
+                let since = *ending_since.get_or_insert_with(Instant::now);
+                if since.elapsed() >= LAST_TIME {
+                    self.dropped += count;
+                    let spans = plural(count, "span");
+                    let line = format!("{spans} of relays were not stored, and are read again");
+                    return log.line(Level::Warn, &line);
+                }
+                std::thread::sleep(REFUSED_PAUSE / 10);
+            }
+        }
+    }
+}
+
+impl Sink for StoringSink<'_> {
+    fn request(&mut self, request: &Request<'_>) -> ControlFlow<()> {
+        for step in &request.steps {
+            step.with_own_tags(|span| self.batch.span(span));
+            if self.batch.size() >= BATCH_SIZE {
+                self.store();
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Returns a time in nanoseconds since 1970 for people.
+fn time_text(ns: i64) -> String {
+    jiff::Timestamp::from_nanosecond(ns.into()).map_or(String::new(), |time| format!("{time:.3}"))
+}
