@@ -138,7 +138,7 @@ impl Sessions {
         self.list.iter().position(|session| session.id == id)
     }
 
-    /// Notes the packets that were written of forwarded sessions, with the last time in each packet.
+    /// Notes the packets of forwarded sessions that were written, with the last time in each.
     pub(crate) fn note_written(&mut self, clock: Clock, written: &[(SessionId, u64)]) {
         let Sessions { list, forwardings, .. } = self;
         for (id, completeness) in forwardings.completeness() {

@@ -1,15 +1,15 @@
 //! State of a producer's control connection, without its socket.
 
+use crate::close::Close;
 use crate::data::DataReceiver;
 use crate::session::Session;
 use crate::sessions::Sessions;
 use crate::stream::Stream;
+use blkkin_lttng::IndexLayout;
 use blkkin_lttng::relay::{
     AddStream, Command, Created, Index, MAJOR, MINOR, MINOR_MIN, Reply, abilities, code,
 };
-use blkkin_lttng::{Fault, IndexLayout};
 use std::collections::HashSet;
-use std::fmt;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -28,49 +28,6 @@ pub struct Control {
     data: DataReceiver,
     /// Metadata streams whose last bytes are not in their files, because the disk is full.
     unwritten: Vec<Arc<Stream>>,
-}
-
-/// Reason for closing a producer's connection.
-#[derive(Debug)]
-pub enum Close {
-    /// The producer does not follow the protocol.
-    Fault(Fault),
-    /// The command is not permitted in this state of the connection.
-    Order(&'static str),
-    /// The producer has a version that is not supported.
-    Version(u32, u32),
-    /// The command is not implemented.
-    Unknown(u32),
-    /// A file cannot be written, or a limit is exceeded.
-    Io(io::Error),
-}
-
-impl fmt::Display for Close {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Close::Fault(fault) => write!(f, "{fault}"),
-            Close::Order(why) => write!(f, "{why}"),
-            Close::Version(major, minor) => {
-                write!(f, "version {major}.{minor} is not supported, only 2.{MINOR_MIN} and later")
-            }
-            Close::Unknown(number) => write!(f, "command {number} is not implemented"),
-            Close::Io(error) => write!(f, "{error}"),
-        }
-    }
-}
-
-impl std::error::Error for Close {}
-
-impl From<Fault> for Close {
-    fn from(fault: Fault) -> Close {
-        Close::Fault(fault)
-    }
-}
-
-impl From<io::Error> for Close {
-    fn from(error: io::Error) -> Close {
-        Close::Io(error)
-    }
 }
 
 impl Control {

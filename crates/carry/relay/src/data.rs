@@ -1,7 +1,7 @@
 //! State of a producer's data connection, without its socket. Packets are written to the files as
 //! they arrive.
 
-use crate::control::Close;
+use crate::close::Close;
 use crate::session::Session;
 use crate::sessions::Sessions;
 use crate::stream::Stream;

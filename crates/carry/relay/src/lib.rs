@@ -11,6 +11,7 @@
 //! memory and delays nobody. Viewers of BlkKin wait for news, and are woken by `waiters`.
 
 mod chunk;
+mod close;
 mod control;
 mod data;
 mod files;

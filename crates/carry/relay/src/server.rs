@@ -1,6 +1,7 @@
 //! Sockets of the relay: a port for each kind of connection, and a thread for each connection.
 
-use crate::control::{Close, Control};
+use crate::close::Close;
+use crate::control::Control;
 use crate::data::DataReceiver;
 use crate::sessions::Sessions;
 use crate::viewing::Viewing;

@@ -1,7 +1,8 @@
 //! Tests of the relay without sockets: producers and viewers are sequences of messages, divided at
 //! any byte.
 
-use crate::control::{Close, Control};
+use crate::close::Close;
+use crate::control::Control;
 use crate::data::DataReceiver;
 use crate::sessions::Sessions;
 use crate::viewing::Viewing;

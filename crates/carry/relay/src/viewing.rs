@@ -1,6 +1,6 @@
 //! State of a viewer's connection, without its socket.
 
-use crate::control::Close;
+use crate::close::Close;
 use crate::session::Session;
 use crate::sessions::Sessions;
 use crate::stream::{Beacon, NextPacket, Stream};
@@ -74,8 +74,8 @@ struct Cursor {
 /// Maximum number of bytes of a packet in one reply.
 const PACKET_BYTES_MAX: usize = 1 << 20;
 
-/// Maximum size of the packets in the replies to a request for news, in bytes, and maximum number of
-/// entries in a reply.
+/// Maximum size of the packets in the replies to a request for news, in bytes, and maximum number
+/// of entries in a reply.
 const NEWS_BYTES_MAX: usize = 1 << 20;
 const NEWS_MAX: usize = 4096;
 /// Interval at which a session whose producer has gone is looked at while a viewer waits.

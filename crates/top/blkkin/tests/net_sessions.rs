@@ -193,7 +193,7 @@ fn requests_of_sessions_reach_servers() {
     let all = (recorded, 2 * recorded);
     eventually("all is stored", || (stored(&server) == all).then_some(()));
     let log = server.end();
-    assert!(log.contains(" has ended\n") && log.contains("answers again"), "{log}");
+    assert!(log.contains(" has ended\n"), "{log}");
 }
 
 #[test]

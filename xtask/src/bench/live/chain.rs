@@ -1,4 +1,4 @@
-//! What each tracer provides: its daemons, a live session at a relay, and a viewer of the session.
+//! The parts that each tracer provides: daemons, a live session at a relay, and its viewer.
 
 use crate::process::end;
 use std::net::{TcpListener, TcpStream};

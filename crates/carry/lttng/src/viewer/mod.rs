@@ -1,8 +1,8 @@
 //! Protocol between viewers (`babeltrace2`, `blkkin view`) and a relay.
 //!
 //! A viewer sends one [`Request`] at a time and reads its [`Reply`]; the relay sends nothing else.
-//! A viewer of LTTng's relay has to ask for news again and again. BlkKin's relay sends them by itself
-//! once a viewer has requested it: [`Request::Await`].
+//! A viewer of LTTng's relay has to ask for news again and again. BlkKin's relay sends them by
+//! itself once a viewer has requested it: [`Request::Await`].
 
 mod reply;
 mod request;

@@ -72,7 +72,7 @@ pub enum Reply {
     },
     /// Status of creating a viewer session or of detaching; 1 means success.
     Status(u32),
-    /// What is new in all sessions that the viewer is attached to.
+    /// News of all sessions that the viewer is attached to.
     News(News),
 }
 
