@@ -6,7 +6,7 @@
 #![no_main]
 
 use blkkin_lttng::relay::{Command, DataHeader, MINOR};
-use blkkin_lttng::viewer::{Reply, Request};
+use blkkin_lttng::viewer::{Reply, Request, RequestKind};
 use blkkin_relay::{Control, DataReceiver, Sessions, Viewing};
 use libfuzzer_sys::fuzz_target;
 use std::fs;
@@ -82,7 +82,7 @@ fuzz_target!(|data: &[u8]| {
     let control = || Buffered::new(Control::new(sessions.clone(), PEER));
     let (mut first, mut second) = (control(), control());
     let mut packets = Some(DataReceiver::new(sessions.clone(), PEER));
-    let mut viewer = Buffered::new(Viewing::new(sessions.clone()));
+    let mut viewer = Buffered::new(Viewing::new(sessions.clone()).expect("a descriptor"));
     let mut rest = data;
     for _ in 0..PIECES_MAX {
         let [kind, high, low, after @ ..] = rest else { break };
@@ -105,13 +105,22 @@ fuzz_target!(|data: &[u8]| {
             }
             _ => {
                 let request = Request::decode(piece).ok().flatten().map(|(request, _)| request);
-                let is_alone = viewer.input.is_empty();
+                let waits = viewer.connection.as_ref().is_some_and(Viewing::is_waiting);
+                let is_alone = viewer.input.is_empty() && !waits;
                 let output = viewer.receive(piece, |it, input, out| it.receive(input, out));
                 let kind = request.and_then(|request| request.kind());
                 if let (true, false, Some(kind)) = (is_alone, output.is_empty(), kind) {
                     assert!(matches!(Reply::decode(kind, &output), Ok(Some(_))));
                 }
             }
+        }
+        // News may come after each piece.
+        let mut output = Vec::new();
+        if let Some(viewing) = &mut viewer.connection {
+            viewing.answer_wait(&mut output);
+        }
+        if !output.is_empty() {
+            assert!(matches!(Reply::decode(RequestKind::Await, &output), Ok(Some(_))));
         }
     }
     let parent = root.parent().expect("a parent");

@@ -15,8 +15,8 @@ impl CompleteTime {
     /// Size of the file's content in bytes.
     pub const SIZE: usize = 16;
 
-    /// Encodes the content: the time, and its complement, since a reader may find a part of two
-    /// contents.
+    /// Encodes the content: the time, then its complement as a checksum. A read during a write may
+    /// return parts of both contents.
     pub fn encode(self) -> [u8; CompleteTime::SIZE] {
         let value = u128::from(self.until_ns) | u128::from(!self.until_ns) << 64;
         value.to_le_bytes()

@@ -2,6 +2,7 @@
 
 use crate::acceptor::{AcceptResult, Acceptor, reserved_descriptors};
 use crate::announcer::Announcer;
+use crate::clock::Reading;
 use crate::command::{Command, Requester};
 use crate::connection::Connection;
 use crate::deferred_close::{DeferredClose, Intake, intake_of};
@@ -265,7 +266,8 @@ impl Agent {
         if self.node.acceptor.next().is_some_and(|next| next <= now) {
             self.accept();
         }
-        let begun = self.node.drain_rings(now);
+        let begun = Reading::now();
+        self.node.drain_rings(now);
         for late in self.node.peers.late_openings(now) {
             self.node.disconnect(late);
         }
@@ -282,9 +284,7 @@ impl Agent {
         let resumed = std::mem::take(&mut self.node.peers.resumed).into_iter().collect();
         let left = self.serve_in_turns(TURN, resumed, |&id| id, Agent::handle_messages);
         self.node.peers.resumed.extend(left);
-        if let Some(begun) = begun {
-            self.node.declare_complete(begun);
-        }
+        self.node.declare_complete(begun);
     }
 
     /// Serves connections for a limited time, in the order of [`Turns`]. Returns the connections

@@ -87,8 +87,8 @@ pub(crate) struct AttachmentQuota {
     pub(crate) _descriptors: Share,
 }
 
-/// Number of bytes of packets after which the user is charged again for the memory of the rings.
-const CHARGE_PAUSE: u64 = 16 << 10;
+/// Number of bytes read between two charges of the memory of the rings.
+const CHARGE_STEP: u64 = 16 << 10;
 
 /// Memory in bytes that new rings are expected to use soon. Rings that use no more than this are
 /// not replaced.
@@ -364,7 +364,7 @@ impl Attachment {
     /// further pages may be allocated.
     pub(crate) fn charge_read(&mut self, size: u64) {
         self.uncharged = self.uncharged.saturating_add(size);
-        if self.uncharged >= CHARGE_PAUSE {
+        if self.uncharged >= CHARGE_STEP {
             self.charge_rings();
         }
     }

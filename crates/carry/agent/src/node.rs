@@ -76,7 +76,8 @@ const CHANGE_TIME_MAX: Duration = Duration::from_millis(10);
 const PAUSE_IN_TROUBLE: Duration = Duration::from_millis(20);
 /// Time after which the last stores of a processor are visible to all other processors.
 const LAST_DRAIN_PAUSE: Duration = Duration::from_millis(1);
-/// The same time after a sparse event. The next one is likely to wake the agent before.
+/// Pause before the last drain after a sparse event. It is longer than [`LAST_DRAIN_PAUSE`]: the
+/// next event usually wakes the agent before, which saves this wake-up.
 const SPARSE_PAUSE: Duration = Duration::from_millis(5);
 
 /// Sending of messages, and closing of connections.
@@ -367,13 +368,10 @@ impl Node {
     }
 
     /// Drains the rings of all programs whose next drain is due.
-    ///
-    /// Returns the time of the beginning, if there are sessions that are forwarded.
-    pub(crate) fn drain_rings(&mut self, now: Instant) -> Option<Reading> {
+    pub(crate) fn drain_rings(&mut self, now: Instant) {
         let busy = self.programs.connected.values().filter(|one| one.pace.is_busy(now)).count();
         let busy = u32::try_from(busy).unwrap_or(u32::MAX).max(1);
         let (mut over, mut removing) = (Vec::new(), Vec::new());
-        let begun = (!self.sessions.forwardings.is_empty()).then(Reading::now);
         for (id, program) in &mut self.programs.connected {
             if program.next_drain.is_none_or(|look| look > now) {
                 continue;
@@ -384,9 +382,7 @@ impl Node {
             let was_asleep = program.is_asleep;
             let mut drain = program.drain(None, Some(now));
             let mut retry = program.next_retry();
-            if begun.is_some() {
-                self.sessions.note_written(program.clock, &drain.written);
-            }
+            self.sessions.note_written(program.clock, &drain.written);
             let is_sparse = drain.found && was_asleep && program.pace.is_sparse(now, busy);
             if (is_sparse || !drain.found) && retry.is_none() {
                 if is_sparse {
@@ -395,9 +391,7 @@ impl Node {
                 program.fall_asleep();
                 drain = program.drain(None, Some(now));
                 retry = program.next_retry();
-                if begun.is_some() {
-                    self.sessions.note_written(program.clock, &drain.written);
-                }
+                self.sessions.note_written(program.clock, &drain.written);
             }
             let trouble = retry.is_some();
             program.next_drain = match (drain.found, trouble) {
@@ -465,7 +459,6 @@ impl Node {
             let messages = numbers.into_iter().map(ToApplication::Release);
             self.apply(messages.map(|message| Effect::send(id, message)).collect());
         }
-        begun
     }
 }
 

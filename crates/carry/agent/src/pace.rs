@@ -49,6 +49,11 @@ pub(crate) struct Pace {
     last_empty_drain: Option<Instant>,
 }
 
+/// Returns the time between wake-ups below which polling is cheaper, if `programs` record.
+fn wake_up_gap_min(programs: u32) -> Duration {
+    (WAKE_UP_GAP_MIN * programs).min(LONGEST / 2)
+}
+
 impl Default for Pace {
     fn default() -> Pace {
         Pace {
@@ -70,7 +75,7 @@ impl Pace {
                 then.map_or(IDLE_TIME, |then| now.saturating_duration_since(then))
             };
             // Drains that are further apart find packets less often.
-            let too_soon = (WAKE_UP_GAP_MIN * programs).min(LONGEST / 2);
+            let too_soon = wake_up_gap_min(programs);
             let often = too_soon.max(self.interval * 3 / 2) * self.found_before;
             self.interval = if since(self.last_empty_drain) >= IDLE_TIME {
                 SHORTEST
@@ -94,8 +99,8 @@ impl Pace {
     /// has last woken it for a single drain, and some time ago.
     pub(crate) fn is_sparse(&self, now: Instant, programs: u32) -> bool {
         let gap = self.last_wake_up.map(|last| now.saturating_duration_since(last));
-        let too_soon = (WAKE_UP_GAP_MIN * programs).min(LONGEST / 2);
-        self.found == 0 && self.found_before == 1 && gap.is_some_and(|gap| gap >= too_soon)
+        let is_long_ago = gap.is_some_and(|gap| gap >= wake_up_gap_min(programs));
+        self.found == 0 && self.found_before == 1 && is_long_ago
     }
 
     /// Returns whether the program has recorded events lately.

@@ -15,7 +15,7 @@ pub(crate) struct SizeLimit {
     size_max: AtomicU64,
     /// Total size of the packets in the session's traces, in bytes.
     written: AtomicU64,
-    /// Number of changes of `written`.
+    /// Number of changes of `written`, which tells whether it has changed.
     changes: AtomicU64,
 }
 
@@ -71,7 +71,7 @@ impl SizeLimit {
         self.changes.fetch_add(1, Relaxed);
     }
 
-    /// Returns the number of changes of the total size. It tells whether packets were written.
+    /// Returns the number of changes of the total size: packets were written or removed.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Relaxed)
     }

@@ -36,9 +36,10 @@ const EXPECTED_MAX: usize = 256;
 const CHUNKS_MINOR: u32 = 11;
 /// Lowest minor version with a relay's abilities.
 const CONFIGURATION_MINOR: u32 = 12;
-/// Maximum size of a part of a packet in a command, and size of unsent commands from which they are
-/// sent, in bytes.
-const INLINE_MAX: usize = 256 << 10;
+/// Maximum size of a part of a packet in a command, in bytes.
+const PART_SIZE_MAX: usize = 256 << 10;
+/// Size of unsent commands in bytes from which they are sent.
+const UNSENT_MAX: usize = 256 << 10;
 
 fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
     let mut failed = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
@@ -180,16 +181,17 @@ impl Connection {
     ) -> io::Result<()> {
         let mut encoded = Vec::new();
         header.encode(&mut encoded);
-        if let Some(data) = &mut self.data {
+        if !self.is_inline {
+            let data = self.data.as_mut().ok_or(io::ErrorKind::NotConnected)?;
             data.write_all(&encoded)?;
             data.write_all(bytes)?;
             return self.send_index(index);
         }
-        let first = bytes.len().min(INLINE_MAX);
+        let first = bytes.len().min(PART_SIZE_MAX);
         let (first, rest) = bytes.split_at(first);
         encoded.extend_from_slice(first);
         self.send_inline(Command::Data(encoded))?;
-        for part in rest.chunks(INLINE_MAX) {
+        for part in rest.chunks(PART_SIZE_MAX) {
             self.send_inline(Command::Data(part.to_vec()))?;
         }
         self.send_index(index)
@@ -203,7 +205,8 @@ impl Connection {
         }
     }
 
-    /// Declares that all events before a time have been sent, to relays that use that.
+    /// Declares that all events before a time have been sent. Does nothing for LTTng's relay, which
+    /// has no such command.
     pub(crate) fn declare_complete(&mut self, until_ns: u64) -> io::Result<()> {
         match self.is_inline {
             true => self.send_inline(Command::Complete { until_ns }),
@@ -213,7 +216,7 @@ impl Connection {
 
     fn send_inline(&mut self, command: Command) -> io::Result<()> {
         command.encode(&mut self.output);
-        if self.output.len() >= INLINE_MAX { self.send() } else { Ok(()) }
+        if self.output.len() >= UNSENT_MAX { self.send() } else { Ok(()) }
     }
 }
 

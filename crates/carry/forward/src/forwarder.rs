@@ -480,7 +480,7 @@ impl Forwarder {
         let Some(sent) = self.traces.get_mut(number) else { return Ok(None) };
         let mut waiting = Vec::new();
         let streams = sent.streams.iter_mut().enumerate();
-        let concerned = |own: &SentStream| of_trace.is_none_or(|it| it.concern(&own.stream.name));
+        let concerned = |own: &SentStream| of_trace.is_none_or(|it| it.has_grown(&own.stream.name));
         for (at, own) in streams.filter(|(_, own)| may_be_more || concerned(own)) {
             let entries = own.stream.entries().map_err(SendError::Spool)?;
             if let Some(position) = own.stream.rewound(entries).map_err(SendError::Spool)? {

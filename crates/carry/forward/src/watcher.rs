@@ -58,8 +58,8 @@ pub(crate) struct Changes {
 /// Changes of a trace's index files.
 #[derive(Debug, Default)]
 pub(crate) struct TraceChanges {
-    /// Names of the index files that have grown.
-    pub(crate) grown: HashSet<Vec<u8>>,
+    /// Names of the streams whose index files have grown.
+    grown: HashSet<Vec<u8>>,
     /// Set if files were added or removed.
     pub(crate) has_other_files: bool,
 }
@@ -163,8 +163,9 @@ impl Watcher {
         growth.read(|_, directory, name| match trace_of(directory) {
             Some(trace) => {
                 let grown = &mut changes.of(trace).grown;
-                if !grown.contains(name) {
-                    grown.insert(name.to_owned());
+                let stream = name.strip_suffix(b".idx").unwrap_or(name);
+                if !grown.contains(stream) {
+                    grown.insert(stream.to_owned());
                 }
             }
             // The queue was full.
@@ -218,10 +219,9 @@ impl Changes {
 }
 
 impl TraceChanges {
-    /// Returns whether a stream may have new packets.
-    pub(crate) fn concern(&self, stream: &str) -> bool {
-        self.has_other_files
-            || self.grown.iter().any(|name| name.strip_suffix(b".idx") == Some(stream.as_bytes()))
+    /// Returns whether the index file of a stream has grown.
+    pub(crate) fn has_grown(&self, stream: &str) -> bool {
+        self.grown.contains(stream.as_bytes())
     }
 }
 

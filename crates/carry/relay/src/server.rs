@@ -221,22 +221,20 @@ struct Connection {
 }
 
 /// State of a viewer, which producers' threads use, too.
-struct PushedViewing {
+struct SharedViewing {
     viewing: Viewing,
     /// Bytes that the socket did not take at once.
     unsent: Vec<u8>,
 }
 
 /// Sends news to a viewer that waits for them. Returns false if its thread must go on.
-fn push_news(viewing: &Mutex<PushedViewing>, socket: &TcpStream) -> bool {
+fn push_news(viewing: &Mutex<SharedViewing>, socket: &TcpStream) -> bool {
     let Some(mut state) = viewing.try_lock() else { return false };
     if !state.unsent.is_empty() {
         return false;
     }
     let mut output = Vec::new();
-    if state.viewing.answer_wait(&mut output).is_err() {
-        return false;
-    }
+    state.viewing.answer_wait(&mut output);
     let sent = match output.is_empty() {
         true => Ok(0),
         false => send(socket, &output, SendFlags::DONTWAIT | SendFlags::NOSIGNAL),
@@ -273,7 +271,7 @@ impl Connection {
     fn serve_viewer(&self) -> Result<(), Close> {
         let viewing = Viewing::new(self.shared.sessions.clone())?;
         let waiter = viewing.waiter();
-        let viewing = Arc::new(Mutex::new(PushedViewing { viewing, unsent: Vec::new() }));
+        let viewing = Arc::new(Mutex::new(SharedViewing { viewing, unsent: Vec::new() }));
         let (pushed, socket) = (Arc::downgrade(&viewing), self.socket.try_clone()?);
         waiter.push_by(move || pushed.upgrade().is_some_and(|it| push_news(&it, &socket)));
         let (mut input, mut buffer) = (Vec::new(), vec![0; READ_SIZE]);
@@ -291,6 +289,9 @@ impl Connection {
                 }
                 continue;
             }
+            if input.len() > INPUT_MAX {
+                return Err(Close::Order("a request is too large"));
+            }
             input.shrink_to(READ_SIZE);
             let wait = state.viewing.wait();
             drop(state);
@@ -299,9 +300,8 @@ impl Connection {
             {
                 let mut state = viewing.lock();
                 let mut output = std::mem::take(&mut state.unsent);
-                let answered = state.viewing.answer_wait(&mut output);
+                state.viewing.answer_wait(&mut output);
                 (&self.socket).write_all(&output)?;
-                answered?;
                 continue;
             }
             match self.read(&mut buffer)? {

@@ -268,7 +268,7 @@ impl Viewing {
         }
         waiter.clear();
         let mut output = Vec::new();
-        self.answer_wait(&mut output).unwrap();
+        self.answer_wait(&mut output);
         news_in(&output)
     }
 

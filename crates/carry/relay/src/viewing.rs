@@ -50,8 +50,6 @@ struct Attached {
     cursors: HashMap<u64, Cursor>,
     /// Time before which the viewer has all events, as it was told.
     complete_ns: u64,
-    /// Set once the viewer is woken by news of the session.
-    is_watched: bool,
 }
 
 /// Position of the viewer in a stream.
@@ -130,15 +128,15 @@ impl Viewing {
         Some(wait.until.into_iter().chain(soon).min())
     }
 
+    /// Returns whether a request for news is open.
+    pub fn is_waiting(&self) -> bool {
+        self.wait.is_some()
+    }
+
     /// Answers the request for news if there are any, or if its time is over.
-    pub(crate) fn answer_wait(&mut self, output: &mut Vec<u8>) -> Result<(), Close> {
-        let Some(mut wait) = self.wait.take() else { return Ok(()) };
-        let waiter = self.waiter.clone();
-        for attached in self.attached.values_mut().filter(|attached| !attached.is_watched) {
-            attached.session.waiters.add(&waiter);
-            attached.is_watched = true;
-        }
-        waiter.begin();
+    pub fn answer_wait(&mut self, output: &mut Vec<u8>) {
+        let Some(mut wait) = self.wait.take() else { return };
+        self.waiter.begin();
         let mut news = self.news(&mut wait.room);
         let has_news = !news.sessions.is_empty() || !news.streams.is_empty();
         if has_news || wait.until.is_some_and(|until| until <= Instant::now()) {
@@ -148,12 +146,11 @@ impl Viewing {
             let is_last = news.is_last;
             Reply::News(news).encode(output);
             if is_last {
-                waiter.end();
-                return Ok(());
+                self.waiter.end();
+                return;
             }
         }
         self.wait = Some(wait);
-        Ok(())
     }
 
     /// Collects what is new in all sessions.
@@ -216,7 +213,8 @@ impl Viewing {
                 let until = timeout.map(|timeout| Instant::now() + timeout);
                 let (room, count) = ((room as usize).min(NEWS_BYTES_MAX), count.max(1));
                 self.wait = Some(Wait { room, count, timeout, until });
-                return self.answer_wait(output);
+                self.answer_wait(output);
+                return Ok(());
             }
             Request::Unknown(number) => {
                 Reply::Status(11).encode(output);
@@ -255,13 +253,8 @@ impl Viewing {
             return Err(AttachStatus::Already);
         }
         session.viewers.fetch_add(1, Ordering::Relaxed);
-        let mut attached = Attached {
-            session,
-            listed: 0,
-            cursors: HashMap::new(),
-            complete_ns: 0,
-            is_watched: false,
-        };
+        session.waiters.add(&self.waiter);
+        let mut attached = Attached { session, listed: 0, cursors: HashMap::new(), complete_ns: 0 };
         let streams = attached.list_streams(seek);
         self.attached.insert(id, attached);
         Ok(streams)
@@ -433,13 +426,10 @@ impl Attached {
                             *room = 0;
                             return false;
                         }
-                        let bytes = match size <= *room {
-                            true => cursor.stream.read(offset, size).unwrap_or_default(),
-                            false => Vec::new(),
-                        };
-                        let whole = Some(bytes).filter(|bytes| bytes.len() == size);
-                        cursor.next = next;
+                        let read = (size <= *room).then(|| cursor.stream.read(offset, size).ok());
+                        let whole = read.flatten().filter(|bytes| bytes.len() == size);
                         let bytes = whole.unwrap_or_default();
+                        cursor.next = next;
                         let has_bytes = !bytes.is_empty();
                         *room = room.saturating_sub(size);
                         news.push(StreamNews {

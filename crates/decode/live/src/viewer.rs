@@ -181,8 +181,11 @@ impl Connection {
 
     /// Sends a request, receives bytes, or waits. Returns false once the client is done.
     fn step(&mut self, shared: &Shared) -> Result<bool, Error> {
-        self.exchange_state(shared);
-        match self.client.next(self.begun.elapsed())? {
+        self.take_state(shared);
+        let step = self.client.next(self.begun.elapsed())?;
+        // The step may be a long wait.
+        self.publish_progress(shared);
+        match step {
             Step::Send(request) => {
                 let mut bytes = Vec::new();
                 request.encode(&mut bytes);
@@ -222,8 +225,8 @@ impl Connection {
         }
     }
 
-    /// Tells the consumer of the client's progress, and the client of the consumer's.
-    fn exchange_state(&mut self, shared: &Shared) {
+    /// Tells the client of the consumer's progress.
+    fn take_state(&mut self, shared: &Shared) {
         let mut state = shared.state.lock();
         if state.is_stopped {
             self.client.stop();
@@ -231,6 +234,11 @@ impl Connection {
         if std::mem::take(&mut state.rounds) > 0 {
             self.client.count_round();
         }
+    }
+
+    /// Tells the consumer of the client's progress.
+    fn publish_progress(&self, shared: &Shared) {
+        let mut state = shared.state.lock();
         let (end_ns, missing) = (self.client.complete_until(), self.client.missing_packets());
         if end_ns > state.progress.end_ns {
             state.progress.end_ns = end_ns;

@@ -20,6 +20,7 @@ mod man;
 mod output;
 mod progress;
 mod reach;
+mod service_manager;
 mod table;
 mod terminal;
 mod values;

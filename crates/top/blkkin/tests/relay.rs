@@ -3,12 +3,15 @@
 
 mod support;
 
+use blkkin_sys::testing::Scratch;
 use std::fs;
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 use support::lttng::{BY_PROCESS, BY_USER, EVENTS, Lttng, ROUNDS, start};
 use support::node::eventually;
-use support::process::Running;
+use support::process::{Running, Signal, signal};
 use support::relay::{Kind, Relay};
 use support::{blkkin, is_installed, run, skip, text};
 
@@ -173,6 +176,27 @@ fn traces_are_forwarded_to_both_relays() {
         };
         assert_eq!(lines(&copies[0]), lines(&directory));
     }
+}
+
+/// The relay tells systemd when it is ready and when it stops.
+#[test]
+fn it_runs_as_a_service() {
+    let scratch = Scratch::new("relay-service");
+    let manager = UnixDatagram::bind(scratch.0.join("notify")).expect("a socket");
+    manager.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
+    let said = || {
+        let mut bytes = [0; 100];
+        let size = manager.recv(&mut bytes).expect("a word");
+        text(&bytes[..size]).to_owned()
+    };
+    let mut command = blkkin(&scratch.0);
+    command.args(["relay", "--output", "sessions", "--control-port", "0"]);
+    command.args(["--data-port", "0", "--live-port", "0"]).env("NOTIFY_SOCKET", "notify");
+    let mut relay = command.stderr(Stdio::null()).spawn().expect("a relay");
+    assert_eq!(said(), "READY=1");
+    signal(relay.id(), Signal::TERM);
+    assert_eq!(said(), "STOPPING=1");
+    assert!(relay.wait().expect("its end").success());
 }
 
 #[test]

@@ -196,12 +196,15 @@ fn only_the_unit_knows_the_prefix() {
         }
     }
     knowing.sort();
-    assert_eq!(knowing, UNITS.map(|(unit, _)| Path::new("lib/systemd/system").join(unit)));
+    assert_eq!(knowing, UNITS.map(|(unit, ..)| Path::new("lib/systemd/system").join(unit)));
 }
 
-/// Systemd units, and the subcommands of `blkkin` that they start.
-const UNITS: [(&str, &str); 2] =
-    [("blkkin-agent.service", "agent"), ("blkkin-server.service", "server")];
+/// Systemd units, the subcommands of `blkkin` that they start, and further arguments.
+const UNITS: [(&str, &str, &str); 3] = [
+    ("blkkin-agent.service", "agent", ""),
+    ("blkkin-relay.service", "relay", " --output %S/blkkin-relay $BLKKIN_RELAY_OPTIONS"),
+    ("blkkin-server.service", "server", ""),
+];
 
 #[test]
 fn the_units_are_units() {
@@ -209,10 +212,11 @@ fn the_units_are_units() {
         return;
     }
     let scratch = Scratch::new("install-unit");
-    for (name, command) in UNITS {
+    for (name, command, arguments) in UNITS {
         let unit = installed().join("lib/systemd/system").join(name);
         let unit = fs::read_to_string(unit).expect("the unit");
-        assert!(unit.contains(&format!("\nExecStart={PREFIX}/bin/blkkin {command}\n")), "{unit}");
+        let line = format!("\nExecStart={PREFIX}/bin/blkkin {command}{arguments}\n");
+        assert!(unit.contains(&line), "{unit}");
         // The unit with the program's actual path, and without its manual page, which man cannot
         // find.
         let unit = unit

@@ -141,11 +141,11 @@ const FULL_MAX: Duration = Duration::from_secs(1);
 const ROUNDS_MAX: u64 = 3;
 /// Maximum time until the relay answers, so that a relay is noticed that is gone.
 const NEWS_INTERVAL_MAX: Duration = Duration::from_secs(10);
-/// Maximum size of the packets in a reply to [`Request::Await`].
+/// Maximum size of the packets in all replies to a [`Request::Await`].
 const NEWS_ROOM: u32 = 1 << 20;
 /// Maximum number of replies to a request.
 const NEWS_COUNT: u32 = 1024;
-/// Maximum size of such a reply without its packets.
+/// Maximum size of one such reply without its packets.
 const NEWS_REST: u32 = 8 << 20;
 /// Number of requests of which one is for a stream that does not count.
 const SILENT_SHARE: u64 = 4;
@@ -200,7 +200,7 @@ impl Client {
 
     /// Returns the time for which the relay may be silent because nothing is new.
     pub(crate) fn silence_permitted(&self) -> Duration {
-        if self.awaits_news() { NEWS_INTERVAL_MAX } else { Duration::ZERO }
+        if self.awaits_only_news() { NEWS_INTERVAL_MAX } else { Duration::ZERO }
     }
 
     /// Returns the number of packets that the relay has announced and could not give.
@@ -220,7 +220,7 @@ impl Client {
 
     /// Returns what to do next. After [`Step::Send`], the request counts as sent.
     pub fn next(&mut self, now: Duration) -> Result<Step, Error> {
-        let awaits_news = self.awaits_news();
+        let awaits_news = self.awaits_only_news();
         if !self.pending.is_empty() && !awaits_news {
             return Ok(Step::Receive);
         }
@@ -247,8 +247,8 @@ impl Client {
     }
 
     /// Returns whether only news are awaited, so that another request can be sent.
-    fn awaits_news(&self) -> bool {
-        self.pending.len() == 1 && matches!(self.pending[0], Request::Await { .. })
+    fn awaits_only_news(&self) -> bool {
+        self.pending.len() == 1 && matches!(self.pending.front(), Some(Request::Await { .. }))
     }
 
     /// Takes bytes of the relay. Replies that become complete are carried out.
@@ -549,9 +549,7 @@ impl Client {
             if let Some(stream) = self.streams.get_mut(&one.stream)
                 && stream.incoming.is_none()
             {
-                // Nothing is known of what comes after.
-                stream.silent_since = Some(now);
-                stream.awaits_news();
+                stream.expect_news(now);
             }
         }
         for one in news.sessions {
@@ -676,24 +674,27 @@ impl Client {
                 // The packet has to wait for the first metadata of its trace.
                 stream.silent_since.get_or_insert(now);
             }
-            IndexStatus::Retry => stream.is_silent(now, self.can_await),
+            IndexStatus::Retry => stream.is_silent(now),
             IndexStatus::Inactive => {
                 let trace = self.traces.get(&stream.trace).filter(|trace| trace.live().is_some());
                 let is_new = trace.is_some_and(|trace| {
                     let time = trace.ns(index.class, index.end);
                     stream.promise(time)
                 });
-                if is_new && !self.can_await {
+                if is_new {
                     stream.has_progressed(now);
                 } else {
-                    stream.is_silent(now, self.can_await);
-                }
-                if is_new {
-                    stream.silent_since = self.can_await.then_some(now);
+                    stream.is_silent(now);
                 }
             }
             IndexStatus::End => self.end_stream(now, id),
             IndexStatus::Error => return Err(Error::Refused("a stream is unknown")),
+        }
+        if let Some(stream) = self.streams.get_mut(&id)
+            && self.can_await
+            && stream.incoming.is_none()
+        {
+            stream.expect_news(now);
         }
         Ok(())
     }
@@ -756,8 +757,8 @@ impl Client {
                 stream.incoming = None;
                 stream.has_progressed(now);
             }
-            PacketStatus::Retry => stream.is_silent(now, false),
-            PacketStatus::Error if flags != 0 => stream.is_silent(now, false),
+            PacketStatus::Retry => stream.is_silent(now),
+            PacketStatus::Error if flags != 0 => stream.is_silent(now),
             // The relay has deleted the packet, for instance when the session was cleared.
             PacketStatus::Error => {
                 self.missing_packets += 1;

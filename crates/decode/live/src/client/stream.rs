@@ -72,18 +72,16 @@ impl Stream {
         self.ask_at = now;
     }
 
-    /// Records that the relay has told nothing new, so that the stream is asked later; not at all
-    /// if the relay tells by itself.
-    pub(super) fn is_silent(&mut self, now: Duration, can_await: bool) {
+    /// Records that the relay has told nothing new, so that the stream is asked later.
+    pub(super) fn is_silent(&mut self, now: Duration) {
         self.silent_since.get_or_insert(now);
         self.ask_at = now + self.back_off.next();
-        if can_await {
-            self.awaits_news();
-        }
     }
 
-    /// Records that the relay tells of the stream's next packet by itself.
-    pub(super) fn awaits_news(&mut self) {
+    /// Stops asking for the stream's next packet: the relay reports it.
+    pub(super) fn expect_news(&mut self, now: Duration) {
+        // Nothing is known of what comes after.
+        self.silent_since.get_or_insert(now);
         self.ask_at = Duration::MAX;
     }
 

@@ -3,6 +3,7 @@
 use crate::directories::state_directory;
 use crate::exit::{Error, Exit};
 use crate::interrupt::on_signals;
+use crate::service_manager;
 use blkkin_lttng::relay::{CONTROL_PORT, DATA_PORT};
 use blkkin_lttng::viewer::PORT;
 use blkkin_relay::{Addresses, Options, Relay};
@@ -15,10 +16,11 @@ use std::sync::mpsc;
 
 /// Receive sessions of many nodes, store them, and serve live viewers
 ///
-/// Producers are LTTng's session and consumer daemons (`lttng create NAME --live` or
-/// `--set-url=net://HOST`). Each session becomes a directory of traces below HOST in the output
-/// directory, with LTTng's names; rotations and `lttng clear` work. Viewers are `babeltrace2
-/// --input-format=lttng-live net://HOST/host/NODE/SESSION` and others that speak LTTng's protocol.
+/// Producers are agents (`blkkin session create NAME --net net://HOST`) and LTTng's session and
+/// consumer daemons (`lttng create NAME --live` or `--set-url=net://HOST`). Each session becomes a
+/// directory of traces below the node's name in the output directory, with LTTng's names; rotations
+/// and `lttng clear` work. Viewers are `blkkin view net://HOST/host/NODE/SESSION`, `blkkin server
+/// --from net://HOST`, and others that speak LTTng's protocol, such as `babeltrace2 -i lttng-live`.
 /// Several viewers can read a session, and a slow viewer delays nobody.
 ///
 /// While the disk is full, producers wait, and count what they discard. SIGTERM and Ctrl-C end the
@@ -28,8 +30,9 @@ use std::sync::mpsc;
     before_help = "Examples:\n  \
         blkkin relay --output /srv/traces\n  \
         blkkin relay --output /srv/traces --listen 0.0.0.0 --trust-network\n  \
-        lttng create web --live --set-url=net://localhost      a session for it, with LTTng\n  \
-        babeltrace2 -i lttng-live net://localhost              the sessions that viewers can read",
+        blkkin session create web --net net://localhost        a session for it\n  \
+        lttng create web --live --set-url=net://localhost      the same with LTTng\n  \
+        blkkin live ls net://localhost                         the sessions that viewers can read",
     after_help = crate::help::EXIT_HELP
 )]
 pub(crate) struct Args {
@@ -112,7 +115,9 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         "producers at {control} and port {}, viewers at {viewers}; sessions are written to {shown}",
         data.port()
     ));
+    service_manager::notify(blkkin_sys::READY, log);
     let _ = interrupted.recv();
+    service_manager::notify(blkkin_sys::STOPPING, log);
     relay.stop();
     log("ended; what producers had sent is on disk");
     Ok(Exit::Ok)

@@ -8,6 +8,7 @@ mod watch;
 
 use crate::directories::state_directory;
 use crate::exit::{Error, Exit};
+use crate::service_manager;
 use crate::values;
 use blkkin_lake::{Lake, Options, Retention};
 use blkkin_server::{Listen, Network, Running, Server, Settings, StartError, Tls};
@@ -166,11 +167,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ORIGIN", help_heading = "Security")]
     origin: Vec<String>,
 
-    /// Read requests from a relay's sessions too: net://HOST for all sessions, also later ones, or
+    /// Store the requests of a relay's live sessions, too: net://HOST for all, also later ones, or
     /// net://HOST/host/NODE/SESSION. Can be repeated
     ///
-    /// Sessions are read from their beginning. A server that is started again goes on where the
-    /// last one has ended.
+    /// Sessions are read from their beginning. A server that is started again continues where the
+    /// last one has ended, except with --memory.
     #[arg(long, value_name = "URL", help_heading = "Spans")]
     from: Vec<blkkin_live::Url>,
 
@@ -297,12 +298,7 @@ impl Signals {
 }
 
 fn notify_manager(state: &str, log: Log) {
-    let manager = std::env::var_os("NOTIFY_SOCKET").filter(|socket| !socket.is_empty());
-    let Some(manager) = manager else { return };
-    if let Err(error) = blkkin_sys::notify(&manager, state) {
-        let line = format!("cannot tell the service manager {state}: {error}");
-        log.line(Level::Warn, &line);
-    }
+    service_manager::notify(state, |line| log.line(Level::Warn, line));
 }
 
 fn store(args: &Args, log: Log) -> Result<Arc<dyn SpanStore>, Error> {
@@ -325,7 +321,7 @@ fn directory(args: &Args) -> Result<PathBuf, Error> {
 /// Returns how far earlier servers have read the sessions of relays. A store in memory does not
 /// outlive its server, and neither do its positions.
 fn positions(args: &Args) -> Result<Positions, Error> {
-    if args.memory {
+    if args.memory || args.from.is_empty() {
         return Ok(Positions::default());
     }
     let file = directory(args)?.join(positions::FILE);

@@ -7,7 +7,7 @@
 use super::log::{Level, Log};
 use super::positions::Positions;
 use crate::output::plural;
-use blkkin_live::{Error, Seek, Session, Url, Viewer};
+use blkkin_live::{Error, Late, Seek, Session, Url, Viewer};
 use blkkin_reader::Follower;
 use blkkin_server::Entrance;
 use blkkin_spans::{Collector, Limits, Request, Sink};
@@ -42,8 +42,8 @@ struct Shared {
 struct StoringSink<'s> {
     shared: &'s Shared,
     batch: Batch,
-    /// Number of spans that could not be stored before the server's end.
-    dropped: u64,
+    /// Set if spans could not be stored before the server's end.
+    has_dropped: bool,
 }
 
 /// Interval at which a relay is asked for its sessions.
@@ -75,10 +75,6 @@ impl Relays {
         positions: Positions,
         log: Log,
     ) -> io::Result<Relays> {
-        if !urls.is_empty() {
-            // Each stream of a session has a file in memory.
-            crate::limits::raise_descriptors();
-        }
         let shared = Arc::new(Shared {
             entrance,
             positions: Mutex::new(positions),
@@ -208,7 +204,7 @@ impl Shared {
             idle_unended_ns: IDLE_UNENDED.as_nanos() as u64,
             ..Limits::default()
         };
-        let mut collector = Collector::new(limits, StoringSink::new(self));
+        let mut late = Late::new(Collector::new(limits, StoringSink::new(self)));
         let mut follower = Follower::new(&[viewer.source()]);
         let (mut last, mut lost) = (None, 0);
         let (start, mut saved) = (Instant::now(), Instant::now());
@@ -219,20 +215,21 @@ impl Shared {
             let progress = viewer.wait(last, ROUND_MAX);
             follower.refresh(progress.has_ended);
             let now = i64::try_from(start.elapsed().as_nanos()).unwrap_or(i64::MAX);
-            let _ = collector.advance(now);
+            let _ = late.consumer.advance(now);
             let stats = match progress.has_ended {
-                true => follower.deliver(|reading| reading.range(from, None), &mut collector),
+                true => follower.deliver(|reading| reading.range(from, None), &mut late),
                 false => follower.deliver_until(
                     progress.end_ns,
                     |reading| reading.range(from, None),
-                    &mut collector,
+                    &mut late,
                 ),
             };
             lost += stats.events_lost;
-            collector.sink.store();
+            late.consumer.sink.store();
             if progress.has_ended {
                 break progress;
             }
+            late.end_round(progress.end_ns);
             if saved.elapsed() >= SAVE_INTERVAL {
                 saved = Instant::now();
                 // A server that is killed loses what it has assembled and not stored.
@@ -240,19 +237,21 @@ impl Shared {
             }
             last = Some(progress);
         };
+        let (count, collector) = (late.count(), &mut late.consumer);
         let _ = collector.finish();
         collector.sink.store();
-        if collector.sink.has_stored_all() {
+        if !collector.sink.has_dropped {
             self.set_position(url, last.end_ns);
         }
-        self.report(url, &viewer, last.missing_packets, lost);
+        self.report(url, &viewer, [lost, last.missing_packets, count]);
     }
 
     /// Saves the time up to which a session was read.
     fn set_position(&self, url: &Url, end_ns: i64) {
         let mut positions = self.positions.lock();
         let url = url.to_string();
-        // A session that was read to its end has no such time. A later one with its name has.
+        // `i64::MAX` means that the session has ended. It would hide all events of a later session
+        // of this name.
         if end_ns < i64::MAX && positions.of(&url).is_none_or(|known| known < end_ns) {
             positions.set(&url, end_ns);
         }
@@ -260,34 +259,32 @@ impl Shared {
         self.save();
     }
 
-    /// Logs how the reading of a session has ended.
-    fn report(&self, url: &Url, viewer: &Viewer, missing: u64, lost: u64) {
-        let mut losses = Vec::new();
-        if lost > 0 {
-            losses.push(format!("{} were lost by the tracer", plural(lost, "event")));
-        }
-        if missing > 0 {
-            losses.push(format!("{} were no longer at the relay", plural(missing, "packet")));
-        }
-        let losses =
-            if losses.is_empty() { String::new() } else { format!("; {}", losses.join(", ")) };
-        match viewer.take_error() {
-            None => self.log.line(Level::Info, &format!("{url} has ended{losses}")),
+    /// Logs how the reading of a session has ended. The numbers are those of lost events, of missing
+    /// packets, and of events that came after later ones.
+    fn report(&self, url: &Url, viewer: &Viewer, [lost, missing, late]: [u64; 3]) {
+        let told = [
+            (lost, "event", "lost by the tracer"),
+            (missing, "packet", "no longer at the relay"),
+            (late, "event", "late"),
+        ];
+        let told = told.into_iter().filter(|(count, ..)| *count > 0);
+        let losses: String =
+            told.map(|(count, what, how)| format!("; {} {how}", plural(count, what))).collect();
+        let line = match viewer.take_error() {
+            None if self.is_ending() => format!("{url}: reading ends with the server{losses}"),
+            None => format!("{url} has ended{losses}"),
             Some(error) => {
                 let line = format!("{url}: {error}; reading it again{losses}");
-                self.log.line(Level::Warn, &line);
+                return self.log.line(Level::Warn, &line);
             }
-        }
+        };
+        self.log.line(Level::Info, &line);
     }
 }
 
 impl StoringSink<'_> {
     fn new(shared: &Shared) -> StoringSink<'_> {
-        StoringSink { shared, batch: Batch::new(FORMAT), dropped: 0 }
-    }
-
-    fn has_stored_all(&self) -> bool {
-        self.dropped == 0
+        StoringSink { shared, batch: Batch::new(FORMAT), has_dropped: false }
     }
 
     /// Stores the batch. Waits while the store has no room, and does not read meanwhile.
@@ -307,7 +304,7 @@ impl StoringSink<'_> {
             if !self.shared.pause(REFUSED_PAUSE) {
                 let since = *ending_since.get_or_insert_with(Instant::now);
                 if since.elapsed() >= LAST_TIME {
-                    self.dropped += count;
+                    self.has_dropped = true;
                     let spans = plural(count, "span");
                     let line = format!("{spans} of relays were not stored, and are read again");
                     return log.line(Level::Warn, &line);
