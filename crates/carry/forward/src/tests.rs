@@ -3,12 +3,14 @@
 use crate::delivery::{Delivery, Persistence, Report};
 use crate::forwarder::{SessionName, Totals};
 use crate::target::Target;
+use blkkin_control::{COMPLETE_FILE, CompleteTime};
 use blkkin_ctf::metadata::unpack;
+use blkkin_lttng::viewer::{Reply, Request, RequestKind, Seek};
 use blkkin_relay::{Addresses, Options, Relay};
 use blkkin_sys::testing::Scratch;
 use std::fs;
-use std::io::{self, Write};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
@@ -215,6 +217,99 @@ fn a_growing_trace_arrives_as_it_is() {
     assert_eq!(totals, Totals { traces: 2, packets: 3006, bytes, bytes_removed: 0 });
     check_equal(&trace, &path.join("ust/pid/a"), &["ch_0", "ch_1"]);
     check_equal(&other, &path.join("ust/pid/b"), &["ch_0"]);
+}
+
+/// A viewer that waits for news.
+struct Viewer {
+    socket: TcpStream,
+    buffer: Vec<u8>,
+}
+
+impl Viewer {
+    /// Attaches to the only session, whose only trace has metadata.
+    fn attach(address: SocketAddr) -> Viewer {
+        let socket = TcpStream::connect(address).unwrap();
+        socket.set_read_timeout(Some(TIMEOUT)).unwrap();
+        let mut viewer = Viewer { socket, buffer: Vec::new() };
+        viewer.ask(Request::connect());
+        let Reply::Sessions(sessions) = viewer.ask(Request::ListSessions) else { panic!() };
+        viewer.ask(Request::CreateViewerSession);
+        let (session, seek) = (sessions[0].id, Some(Seek::Beginning));
+        let Reply::Attached { streams, .. } = viewer.ask(Request::Attach { session, seek }) else {
+            panic!()
+        };
+        for stream in streams.iter().filter(|stream| stream.is_metadata) {
+            viewer.ask(Request::Metadata { stream: stream.id });
+        }
+        viewer.send(Request::Await { room: 1 << 20, count: 1000, timeout_ms: 0 });
+        viewer
+    }
+
+    fn send(&mut self, request: Request) {
+        let mut bytes = Vec::new();
+        request.encode(&mut bytes);
+        self.socket.write_all(&bytes).unwrap();
+    }
+
+    fn reply(&mut self, kind: RequestKind) -> Reply {
+        let mut part = [0; 4096];
+        loop {
+            if let Some((reply, size)) = Reply::decode(kind, &self.buffer).unwrap() {
+                self.buffer.drain(..size);
+                return reply;
+            }
+            let size = self.socket.read(&mut part).unwrap();
+            assert_ne!(size, 0, "the relay has closed the connection");
+            self.buffer.extend_from_slice(&part[..size]);
+        }
+    }
+
+    fn ask(&mut self, request: Request) -> Reply {
+        self.send(request);
+        self.reply(request.kind().unwrap())
+    }
+
+    /// Returns the number of packets that come before the session is complete up to a time.
+    fn packets_until(&mut self, complete_ns: u64) -> usize {
+        let mut packets = 0;
+        loop {
+            let Reply::News(news) = self.reply(RequestKind::Await) else { panic!() };
+            packets += news.streams.iter().filter(|one| !one.bytes.is_empty()).count();
+            if news.sessions.iter().any(|session| session.complete_ns == complete_ns) {
+                return packets;
+            }
+        }
+    }
+}
+
+/// What the recorder declares to be complete reaches viewers with the packets before.
+#[test]
+fn sessions_are_declared_complete() {
+    let fixture = Fixture::new();
+    let declare = |until_ns: u64| {
+        let content = CompleteTime { until_ns }.encode();
+        let path = fixture.from.0.join(COMPLETE_FILE);
+        let file = fs::OpenOptions::new().write(true).create(true).truncate(false).open(path);
+        file.unwrap().write_all(&content).unwrap();
+    };
+    let trace = fixture.from.0.join("ust/pid/a");
+    make_trace(&trace);
+    append(&trace, "ch_0", 2);
+    declare(5000);
+    let running = Running::start(fixture.delivery(Persistence::Follow));
+    assert_eq!(running.await_report("has"), "2");
+    let mut viewer = Viewer::attach(fixture.addresses.viewers);
+    assert_eq!(viewer.packets_until(5000), 2);
+    for round in 1..=3 {
+        append(&trace, "ch_0", 40);
+        declare(5000 + round);
+        assert_eq!(viewer.packets_until(5000 + round), 40);
+    }
+    // A recorder that declares nothing more is followed all the same.
+    append(&trace, "ch_0", 7);
+    assert_eq!(running.await_report("has 129"), "");
+    running.end().unwrap();
+    assert!(!fixture.from.0.join(COMPLETE_FILE).exists());
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Watcher of directories. If the kernel permits no more watches, everything counts as changed from
 /// then on, at intervals of [`POLL_PAUSE`].
@@ -22,6 +22,8 @@ pub(crate) struct Watcher {
     /// File with the time up to which the traces are complete, if their recorder has one, and its
     /// watch.
     complete: Option<(File, i32)>,
+    /// Time of the last change of that file.
+    declared: Option<Instant>,
 }
 
 /// Watches of files that are added, renamed and removed, and of index files that grow. A recorder
@@ -64,6 +66,9 @@ pub(crate) struct TraceChanges {
     pub(crate) has_other_files: bool,
 }
 
+/// Time after a change of the file with the time up to which traces are complete, in which index
+/// files are not waited for. After it, the recorder may have gone.
+const DECLARING_TIME: Duration = Duration::from_secs(1);
 const POLL_PAUSE: Duration = Duration::from_millis(20);
 const EVENT_BYTES: usize = 16 << 10;
 /// Number of events that have room in the buffer, whatever their names are.
@@ -72,7 +77,7 @@ const EVENTS_MIN: usize = 32;
 impl Watcher {
     pub(crate) fn new() -> Watcher {
         let watches = || io::Result::Ok(Watches { tree: open()?, growth: open()? });
-        Watcher { watches: watches().ok(), complete: None }
+        Watcher { watches: watches().ok(), complete: None, declared: None }
     }
 
     /// Watches the file with the time up to which the traces in a directory are complete, once it
@@ -118,11 +123,13 @@ impl Watcher {
     ) -> io::Result<Changes> {
         let is_polling = self.watches.is_none();
         let timeout = if is_polling { timeout.min(POLL_PAUSE) } else { timeout };
+        let declares = self.declared.is_some_and(|last| last.elapsed() < DECLARING_TIME);
+        let timeout = if declares { timeout.min(DECLARING_TIME) } else { timeout };
         let mut polled = vec![PollFd::from_borrowed_fd(ending, PollFlags::IN)];
         polled.extend(relay.map(|relay| PollFd::from_borrowed_fd(relay, PollFlags::IN)));
         if let Some(Watches { tree, growth }) = &self.watches {
             polled.push(PollFd::new(&tree.inotify, PollFlags::IN));
-            if self.complete.is_none() {
+            if !declares {
                 polled.push(PollFd::new(&growth.inotify, PollFlags::IN));
             }
         }
@@ -151,8 +158,13 @@ impl Watcher {
     fn read(&mut self, changes: &mut Changes) {
         let Some(Watches { tree, growth }) = &mut self.watches else { return };
         let complete = self.complete.as_ref().map(|(_, watch)| *watch);
+        let declared = &mut self.declared;
         tree.read(|watch, directory, name| {
-            if complete == Some(watch) || name.starts_with(positions::FILE.as_bytes()) {
+            if complete == Some(watch) {
+                *declared = Some(Instant::now());
+                return;
+            }
+            if name.starts_with(positions::FILE.as_bytes()) {
                 return;
             }
             match trace_of(directory) {

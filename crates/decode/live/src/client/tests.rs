@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::late::Late;
+use blkkin_lttng::viewer::{SessionNews, StreamNews};
 use blkkin_reader::{Consumer, Event, Follower, Loss, Source, Trace as ReadTrace};
 use std::ops::ControlFlow;
 
@@ -61,6 +62,12 @@ struct Relay {
     has_ended: bool,
     requests: Vec<Request>,
     part_size_max: usize,
+    /// Set if the relay takes requests for news.
+    can_await: bool,
+    /// Set while a request for news is open.
+    is_awaited: bool,
+    /// News that were not sent.
+    news: VecDeque<News>,
 }
 
 fn listed(id: u64, trace: u64, is_metadata: bool) -> Listed {
@@ -126,7 +133,8 @@ impl Relay {
         self.requests.push(request);
         match request {
             Request::Connect { .. } => {
-                Reply::Connected { connection: 1, major: 2, minor: 13, abilities: 0 }
+                let abilities = if self.can_await { CAN_AWAIT } else { 0 };
+                Reply::Connected { connection: 1, major: 2, minor: 13, abilities }
             }
             Request::ListSessions => Reply::Sessions(self.sessions.clone()),
             Request::Attach { .. } => {
@@ -156,7 +164,7 @@ impl Relay {
                 Reply::Metadata { status, bytes }
             }
             Request::CreateViewerSession | Request::Detach { .. } => Reply::Status(1),
-            Request::Await { .. } | Request::Unknown(_) => panic!("{request:?}"),
+            Request::Await { .. } | Request::Unknown(_) => panic!("{request:?} has no reply"),
         }
     }
 }
@@ -199,17 +207,39 @@ impl Run {
 
     fn step(&mut self) -> Result<(), Error> {
         match self.client.next(self.now)? {
+            Step::Send(request @ Request::Await { .. }) => {
+                assert!(self.relay.can_await);
+                self.relay.requests.push(request);
+                self.relay.is_awaited = true;
+            }
             Step::Send(request) => {
                 let mut bytes = Vec::new();
-                self.relay.answer(request).encode(&mut bytes);
-                for piece in bytes.chunks(self.piece) {
-                    assert_eq!(self.client.next(self.now)?, Step::Receive);
-                    self.client.receive(self.now, piece)?;
+                if std::mem::take(&mut self.relay.is_awaited) {
+                    Reply::News(News { is_last: true, ..News::default() }).encode(&mut bytes);
                 }
+                self.relay.answer(request).encode(&mut bytes);
+                self.receive(&bytes)?;
             }
+            Step::Receive if self.relay.is_awaited => match self.relay.news.pop_front() {
+                Some(news) => {
+                    self.relay.is_awaited = !news.is_last;
+                    let mut bytes = Vec::new();
+                    Reply::News(news).encode(&mut bytes);
+                    self.receive(&bytes)?;
+                }
+                None => self.now += Duration::from_millis(1),
+            },
             Step::Receive => panic!("a reply is missing"),
             Step::Wait(until) => self.now = until.max(self.now + Duration::from_micros(10)),
             Step::Done => self.is_done = true,
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        for piece in bytes.chunks(self.piece) {
+            assert_eq!(self.client.next(self.now)?, Step::Receive);
+            self.client.receive(self.now, piece)?;
         }
         Ok(())
     }
@@ -287,6 +317,113 @@ fn a_silent_stream_delays_others_for_a_bounded_time() {
     let asked = |request: &&Request| matches!(request, Request::NextIndex { .. });
     let count = run.relay.requests.iter().filter(asked).count();
     assert!(count < 80, "{count}");
+}
+
+/// Makes a relay that takes requests for news.
+fn awaitable(streams: &[u64]) -> Relay {
+    Relay { can_await: true, ..Relay::new(streams) }
+}
+
+/// Returns news of a packet with these events.
+fn news_of(stream: u64, begin: u64, end: u64, events: &[u64]) -> News {
+    let bytes = packet(stream, begin, end, events, 0);
+    let bits = 8 * bytes.len() as u64;
+    let index =
+        PacketIndex { packet_bits: bits, content_bits: bits, begin, end, ..Default::default() };
+    let status = IndexStatus::Ok;
+    let streams = vec![StreamNews { stream, offset: 0, index, status, flags: 0, bytes }];
+    News { streams, ..News::default() }
+}
+
+/// Returns news that the session is complete up to a time.
+fn complete(until: u64) -> News {
+    let session = SessionNews { session: 3, complete_ns: 1000 + until, has_streams: false };
+    News { sessions: vec![session], ..News::default() }
+}
+
+#[test]
+fn news_are_delivered_at_once_if_the_session_is_complete() {
+    for piece in [7000, 1] {
+        let mut run = Run::new(awaitable(&[1, 2]));
+        run.piece = piece;
+        assert!(run.run_for(SECOND / 10).is_empty());
+        let asked = run.relay.requests.len();
+        let News { sessions, .. } = complete(25);
+        run.relay.news.push_back(News { sessions, ..news_of(1, 10, 20, &[11, 19]) });
+        assert_eq!(run.run_for(Duration::from_millis(2)), [11, 19]);
+        run.relay.news.push_back(news_of(2, 20, 40, &[26, 38]));
+        run.relay.news.push_back(news_of(1, 20, 30, &[27, 30]));
+        run.relay.news.push_back(complete(30));
+        assert_eq!(run.run_for(Duration::from_millis(9)), [11, 19, 26, 27]);
+        // One request has all these replies.
+        assert_eq!(run.relay.requests.len(), asked);
+        // Stream 1 does not count after a second of silence.
+        assert_eq!(run.run_for(SECOND * 3 / 2), [11, 19, 26, 27, 30, 38]);
+        assert_eq!(run.late.count(), 0);
+    }
+}
+
+#[test]
+fn news_of_streams_lead_to_further_requests() {
+    let mut run = Run::new(awaitable(&[1]));
+    run.run_for(SECOND / 10);
+    // A new stream, before which nothing is complete.
+    run.relay.listed.push(listed(2, 7, false));
+    let session = SessionNews { session: 3, complete_ns: 0, has_streams: true };
+    let News { streams, .. } = news_of(1, 10, 20, &[11]);
+    run.relay.news.push_back(News { sessions: vec![session], streams, is_last: false });
+    assert!(run.run_for(Duration::from_millis(3)).is_empty());
+    assert!(run.relay.requests.contains(&Request::NewStreams { session: 3 }));
+    let News { sessions, .. } = complete(40);
+    run.relay.news.push_back(News { sessions, is_last: true, ..news_of(2, 5, 30, &[6, 12]) });
+    assert_eq!(run.run_for(Duration::from_millis(3)), [6, 11, 12]);
+    // The last reply is followed by another request. A packet without its bytes is requested.
+    run.relay.add_packet(1, 40, 50, &[41], 0);
+    let Some(Entry::Packet { offset, index, .. }) =
+        run.relay.entries.get_mut(&1).and_then(VecDeque::pop_front)
+    else {
+        panic!("a packet");
+    };
+    let (status, bytes) = (IndexStatus::Ok, Vec::new());
+    let one = StreamNews { stream: 1, offset, index, status, flags: 0, bytes };
+    run.relay.news.push_back(News { streams: vec![one], ..News::default() });
+    run.relay.news.push_back(complete(60));
+    assert_eq!(run.run_for(Duration::from_millis(9)), [6, 11, 12, 41]);
+    let end = |stream| {
+        let (status, bytes) = (IndexStatus::End, Vec::new());
+        StreamNews { stream, offset: 0, index: PacketIndex::default(), status, flags: 0, bytes }
+    };
+    run.relay.has_ended = true;
+    run.relay.news.push_back(News {
+        sessions: vec![session],
+        streams: vec![end(1), end(2)],
+        is_last: false,
+    });
+    run.run_for(SECOND);
+    assert!(run.is_done);
+}
+
+#[test]
+fn hostile_news_are_refused() {
+    let error = |news: News| {
+        let mut run = Run::new(awaitable(&[1]));
+        run.run_for(SECOND / 10);
+        run.relay.news.push_back(news);
+        (0..9).find_map(|_| run.step().err()).expect("an error").to_string()
+    };
+    // A packet follows one that is not received.
+    let mut two = news_of(1, 10, 20, &[11]);
+    two.streams[0].bytes.clear();
+    two.streams.extend(news_of(1, 20, 30, &[21]).streams);
+    assert!(error(two).contains("before the last one was read"));
+    let mut large = news_of(1, 10, 20, &[11]);
+    large.streams[0].bytes = vec![0; 10 << 20];
+    let told = error(large);
+    assert!(told.contains("AWAIT") && told.contains("up to 9 MiB"), "{told}");
+    let mut other = news_of(1, 10, 20, &[11]);
+    other.streams[0].bytes.push(0);
+    other.streams[0].index.content_bits += 1 << 40;
+    assert!(error(other).contains("GET_NEXT_INDEX"));
 }
 
 #[test]

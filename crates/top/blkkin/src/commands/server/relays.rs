@@ -259,8 +259,8 @@ impl Shared {
         self.save();
     }
 
-    /// Logs how the reading of a session has ended. The numbers are those of lost events, of missing
-    /// packets, and of events that came after later ones.
+    /// Logs how the reading of a session has ended. The numbers are those of lost events, of
+    /// missing packets, and of events that came after later ones.
     fn report(&self, url: &Url, viewer: &Viewer, [lost, missing, late]: [u64; 3]) {
         let told = [
             (lost, "event", "lost by the tracer"),
