@@ -582,6 +582,7 @@ impl Agent {
         }
         let Node { programs, sessions, log, .. } = &mut self.node;
         programs.end_all_absences(sessions, log);
+        sessions.wake_forwarders();
         sessions.note_chunk_sizes();
         let _ = fs::remove_file(&self.options.socket);
     }

@@ -17,9 +17,17 @@ pub(crate) struct Completeness {
     newest_ns: u64,
     /// Number of changes of the traces' size when the file was written.
     changes: u64,
+    /// Set for sessions of an earlier agent: programs may still return with events of the past, and
+    /// traces have clocks that the earlier agent has measured. Nothing is complete then.
+    is_resumed: bool,
 }
 
 impl Completeness {
+    /// Makes the completeness of a session; `is_resumed` is set if an earlier agent has created it.
+    pub(crate) fn new(is_resumed: bool) -> Completeness {
+        Completeness { is_resumed, ..Completeness::default() }
+    }
+
     /// Notes that a packet was written, whose last event is at `end_ns`.
     pub(crate) fn note(&mut self, end_ns: u64) {
         self.newest_ns = self.newest_ns.max(end_ns);
@@ -29,14 +37,15 @@ impl Completeness {
     /// declared time, or the traces have changed otherwise. `changes` is the number of changes of
     /// their size.
     pub(crate) fn is_due(&self, changes: u64) -> bool {
-        changes != self.changes || self.newest_ns >= self.declared_ns && self.newest_ns > 0
+        let is_behind = self.newest_ns >= self.declared_ns && self.newest_ns > 0;
+        changes != self.changes || is_behind && !self.is_resumed
     }
 
     /// Writes the file in the session's directory, which wakes the forwarder: it waits for this
     /// file, and not for each of the others. `until_ns` is `None` if it is unknown up to when the
     /// traces are complete; the earlier time holds then.
     pub(crate) fn declare(&mut self, until_ns: Option<u64>, changes: u64, output: &Output) {
-        let until_ns = until_ns.unwrap_or(0).max(self.declared_ns);
+        let until_ns = until_ns.filter(|_| !self.is_resumed).unwrap_or(0).max(self.declared_ns);
         if until_ns == self.declared_ns && changes == self.changes {
             return;
         }
@@ -52,14 +61,11 @@ impl Completeness {
     fn open(&mut self, output: &Output) -> io::Result<&File> {
         if self.file.is_none() {
             let path = output.path().join(COMPLETE_FILE);
-            // An earlier agent may have made the file.
-            let file = match output.create_file(&path) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    output.open_file(&path)
-                }
-                created => created,
-            };
-            self.file = Some(file?);
+            // An earlier agent may have made the file. This one may not open it: see `confine`.
+            match output.remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => self.file = Some(output.create_file(&path)?),
+            }
         }
         self.file.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
     }

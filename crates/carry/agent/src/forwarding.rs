@@ -34,11 +34,11 @@ impl Forwardings {
         self.waiting.is_some()
     }
 
-    /// Adds a session.
-    pub(crate) fn add(&mut self, task: ForwardTask) {
+    /// Adds a session; `is_resumed` is set if an earlier agent has created it.
+    pub(crate) fn add(&mut self, task: ForwardTask, is_resumed: bool) {
         let trouble = Some("the forwarder has not connected yet".to_owned());
         let progress = ForwardProgress { trouble, ..ForwardProgress::default() };
-        let completeness = Completeness::default();
+        let completeness = Completeness::new(is_resumed);
         self.list.push(ForwardedSession { task, progress, completeness });
         self.has_changed = true;
     }

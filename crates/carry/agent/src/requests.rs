@@ -558,7 +558,7 @@ impl RequestHandler<'_> {
             let hint = Some("`blkkin status` shows those that a relay has not taken yet".into());
             return Err(Failed { hint, ..failed(code::QUOTA, what) });
         }
-        forwardings.add(ForwardTask {
+        let task = ForwardTask {
             number: session.id,
             name,
             user: session.owner.uid,
@@ -566,7 +566,8 @@ impl RequestHandler<'_> {
             directory: session.output.path().to_owned(),
             destination,
             has_ended: false,
-        });
+        };
+        forwardings.add(task, false);
         Ok(Answer::Done(vec![]))
     }
 

@@ -134,7 +134,7 @@ impl SavedState {
                 let session = self.sessions.iter().find(|session| session.id == number);
                 session.iter().for_each(|session| session.size_limit.set(size_max));
             }
-            StateRecord::Forward(task) => self.forwardings.add(task),
+            StateRecord::Forward(task) => self.forwardings.add(task, true),
             StateRecord::Retention(SavedRetention { number, retention }) => {
                 let mut sessions = self.sessions.iter_mut();
                 let session = sessions.find(|session| session.id == number);

@@ -138,6 +138,16 @@ impl Sessions {
         self.list.iter().position(|session| session.id == id)
     }
 
+    /// Lets the forwarder find what was written since the last declaration.
+    pub(crate) fn wake_forwarders(&mut self) {
+        let Sessions { list, forwardings, .. } = self;
+        for (id, completeness) in forwardings.completeness() {
+            if let Some(session) = list.iter().find(|session| session.id == id) {
+                completeness.declare(None, session.size_limit.changes(), &session.output);
+            }
+        }
+    }
+
     /// Notes the packets of forwarded sessions that were written, with the last time in each.
     pub(crate) fn note_written(&mut self, clock: Clock, written: &[(SessionId, u64)]) {
         let Sessions { list, forwardings, .. } = self;

@@ -6,11 +6,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -81,13 +81,18 @@ impl Watcher {
     }
 
     /// Watches the file with the time up to which the traces in a directory are complete, once it
-    /// exists.
+    /// exists, and whenever it was replaced.
     pub(crate) fn watch_complete(&mut self, root: &Path) {
-        let Some(Watches { tree, .. }) = self.watches.as_ref().filter(|_| self.complete.is_none())
-        else {
-            return;
-        };
+        let Some(Watches { tree, .. }) = &self.watches else { return };
         let path = root.join(COMPLETE_FILE);
+        let identity = |file: &fs::Metadata| (file.dev(), file.ino());
+        let present = fs::metadata(&path).ok().as_ref().map(identity);
+        let known = self.complete.as_ref().and_then(|(file, _)| file.metadata().ok());
+        if present == known.as_ref().map(identity) {
+            return;
+        }
+        // A later recorder has replaced the file.
+        self.complete = None;
         let Ok(file) = File::open(&path) else { return };
         let watch = inotify::add_watch(&tree.inotify, &path, WatchFlags::MODIFY);
         self.complete = watch.ok().map(|watch| (file, watch));

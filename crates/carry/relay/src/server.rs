@@ -242,7 +242,7 @@ fn push_news(viewing: &Mutex<SharedViewing>, socket: &TcpStream) -> bool {
     // The thread finds out what has failed.
     output.drain(..sent.unwrap_or(0));
     state.unsent = output;
-    state.unsent.is_empty()
+    state.unsent.is_empty() && !state.viewing.has_ending()
 }
 
 impl Connection {

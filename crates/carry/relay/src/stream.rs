@@ -136,6 +136,10 @@ impl State {
         }
     }
 
+    fn is_waiting(&self) -> bool {
+        !self.packets.is_empty() || !self.indexes.is_empty() || self.is_writing
+    }
+
     /// Closes the files of a complete stream.
     fn release_files(&mut self) {
         if self.is_complete()
@@ -477,6 +481,11 @@ impl Stream {
         self.state.lock().parts.back().map_or(0, Part::end)
     }
 
+    /// Returns whether packets or indexes wait for each other, or for room on the disk.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.state.lock().is_waiting()
+    }
+
     /// Returns the packet with this number, or the state of the stream if the packet is missing.
     /// `is_over` is set if the session has ended.
     pub(crate) fn next(&self, number: u64, is_over: bool) -> io::Result<NextPacket> {
@@ -488,11 +497,10 @@ impl Stream {
             let (offset, index) = part.entry(self, number)?;
             return Ok(NextPacket::Packet { offset, index, next: number + 1 });
         }
-        let is_waiting = !state.packets.is_empty() || !state.indexes.is_empty() || state.is_writing;
         let is_complete = state.is_complete();
         Ok(match state.beacon {
             _ if is_complete || is_over => NextPacket::End,
-            Some(beacon) if !is_waiting => NextPacket::Inactive(beacon),
+            Some(beacon) if !state.is_waiting() => NextPacket::Inactive(beacon),
             _ => NextPacket::Nothing,
         })
     }

@@ -36,8 +36,7 @@ struct Wait {
     room: usize,
     /// Maximum number of replies.
     count: u32,
-    /// Time after which a reply is sent without news, and when that is the next time.
-    timeout: Option<Duration>,
+    /// Time at which a reply is sent without news.
     until: Option<Instant>,
 }
 
@@ -123,9 +122,13 @@ impl Viewing {
     pub(crate) fn wait(&self) -> Option<Option<Instant>> {
         let wait = self.wait?;
         // That a session is over can be due to time alone.
-        let ends = self.attached.values().any(|attached| attached.session.ended().is_some());
-        let soon = ends.then(|| Instant::now() + END_PAUSE);
+        let soon = self.has_ending().then(|| Instant::now() + END_PAUSE);
         Some(wait.until.into_iter().chain(soon).min())
+    }
+
+    /// Returns whether the producer of a session has gone.
+    pub(crate) fn has_ending(&self) -> bool {
+        self.attached.values().any(|attached| attached.session.ended().is_some())
     }
 
     /// Returns whether a request for news is open.
@@ -141,8 +144,8 @@ impl Viewing {
         let has_news = !news.sessions.is_empty() || !news.streams.is_empty();
         if has_news || wait.until.is_some_and(|until| until <= Instant::now()) {
             wait.count = wait.count.saturating_sub(1);
-            wait.until = wait.timeout.map(|timeout| Instant::now() + timeout);
-            news.is_last = wait.count == 0 || wait.room == 0;
+            // After a time without news, the viewer chooses another time.
+            news.is_last = wait.count == 0 || wait.room == 0 || !has_news;
             let is_last = news.is_last;
             Reply::News(news).encode(output);
             if is_last {
@@ -209,10 +212,10 @@ impl Viewing {
                 None => Reply::Status(UNKNOWN),
             },
             Request::Await { room, count, timeout_ms } => {
-                let timeout = (timeout_ms > 0).then(|| Duration::from_millis(timeout_ms.into()));
-                let until = timeout.map(|timeout| Instant::now() + timeout);
+                let timeout = Duration::from_millis(timeout_ms.into());
+                let until = (timeout_ms > 0).then(|| Instant::now() + timeout);
                 let (room, count) = ((room as usize).min(NEWS_BYTES_MAX), count.max(1));
-                self.wait = Some(Wait { room, count, timeout, until });
+                self.wait = Some(Wait { room, count, until });
                 self.answer_wait(output);
                 return Ok(());
             }
@@ -410,12 +413,18 @@ impl Attached {
                 is_whole = false;
                 continue;
             }
-            if sent == 0 && !is_over {
+            if sent == 0 {
+                // Without metadata, the packets cannot be read.
+                if is_over {
+                    cursor.is_over = true;
+                    news.push(of_stream(IndexStatus::End));
+                }
                 is_whole = false;
                 continue;
             }
             loop {
                 if news.len() >= NEWS_MAX {
+                    *room = 0;
                     return false;
                 }
                 match cursor.stream.next(cursor.next, is_over) {
@@ -440,8 +449,8 @@ impl Attached {
                         });
                         if !has_bytes {
                             // The viewer requests the bytes before it waits again.
-                            is_whole = false;
-                            break;
+                            *room = 0;
+                            return false;
                         }
                     }
                     Ok(NextPacket::Inactive(beacon)) => {
@@ -454,7 +463,10 @@ impl Attached {
                         }
                         break;
                     }
-                    Ok(NextPacket::Nothing) => break,
+                    Ok(NextPacket::Nothing) => {
+                        is_whole &= !cursor.stream.is_waiting();
+                        break;
+                    }
                     Ok(NextPacket::End) => {
                         cursor.is_over = true;
                         news.push(of_stream(IndexStatus::End));

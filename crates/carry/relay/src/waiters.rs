@@ -35,7 +35,8 @@ impl Waiters {
     /// Adds a viewer until it is dropped.
     pub(crate) fn add(&self, waiter: &Arc<Waiter>) {
         let mut list = self.0.lock();
-        list.retain(|known| known.strong_count() > 0);
+        // A viewer that attaches again and again has one place.
+        list.retain(|known| known.strong_count() > 0 && known.as_ptr() != Arc::as_ptr(waiter));
         list.push(Arc::downgrade(waiter));
     }
 

@@ -16,7 +16,9 @@ use std::time::{Duration, Instant};
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
 /// Maximum time for a reply, and for a request to be sent.
 const REPLY_TIME_MAX: Duration = Duration::from_secs(10);
-/// Maximum time for a reply after [`Viewer::stop`].
+/// Maximum time for listing sessions, or for attaching to one.
+const OPENING_TIME_MAX: Duration = Duration::from_secs(60);
+/// Maximum time for the last replies after [`Viewer::stop`].
 const STOP_TIME_MAX: Duration = Duration::from_secs(1);
 /// Time for which a read waits before it looks at the stop.
 const READ_TIME: Duration = Duration::from_millis(100);
@@ -68,7 +70,9 @@ impl Default for State {
 pub fn list(url: &Url) -> Result<Vec<Session>, Error> {
     let mut connection = Connection::open(url, Goal::List, LiveSet::default())?;
     let never_stopped = Shared::default();
-    while connection.step(&never_stopped)? {}
+    while connection.step(&never_stopped)? {
+        connection.check_opening()?;
+    }
     Ok(connection.client.listed().to_vec())
 }
 
@@ -81,7 +85,9 @@ impl Viewer {
         let set = LiveSet::default();
         let mut connection = Connection::open(url, Goal::Read(name, seek), set.clone())?;
         let shared = Arc::new(Shared::default());
-        while !connection.client.is_attached() && connection.step(&shared)? {}
+        while !connection.client.is_attached() && connection.step(&shared)? {
+            connection.check_opening()?;
+        }
         let thread = thread::Builder::new().name("live".to_owned()).spawn({
             let shared = shared.clone();
             move || connection.run(&shared)
@@ -143,6 +149,8 @@ struct Connection {
     begun: Instant,
     /// Time of the last request, from which its reply is awaited.
     sent: Instant,
+    /// Time since which the client is to end.
+    stopped: Option<Instant>,
     buffer: Vec<u8>,
 }
 
@@ -159,7 +167,7 @@ impl Connection {
         let begun = Instant::now();
         let client = Client::new(goal, set);
         let buffer = vec![0; BUFFER_SIZE];
-        Ok(Connection { client, socket, address, begun, sent: begun, buffer })
+        Ok(Connection { client, socket, address, begun, sent: begun, stopped: None, buffer })
     }
 
     /// Reads the session to its end.
@@ -185,6 +193,9 @@ impl Connection {
         let step = self.client.next(self.begun.elapsed())?;
         // The step may be a long wait.
         self.publish_progress(shared);
+        if self.stopped.is_some_and(|stopped| stopped.elapsed() >= STOP_TIME_MAX) {
+            return Ok(false);
+        }
         match step {
             Step::Send(request) => {
                 let mut bytes = Vec::new();
@@ -192,7 +203,7 @@ impl Connection {
                 self.sent = Instant::now();
                 self.socket.write_all(&bytes).map_err(|error| self.lost(&error.to_string()))?;
             }
-            Step::Receive => self.receive(shared)?,
+            Step::Receive => self.receive()?,
             Step::Wait(until) => {
                 let mut state = shared.state.lock();
                 if !state.is_stopped {
@@ -204,7 +215,7 @@ impl Connection {
         Ok(true)
     }
 
-    fn receive(&mut self, shared: &Shared) -> Result<(), Error> {
+    fn receive(&mut self) -> Result<(), Error> {
         match self.socket.read(&mut self.buffer) {
             Ok(0) => Err(self.lost("the relay has closed it")),
             Ok(size) => {
@@ -213,10 +224,8 @@ impl Connection {
                 self.client.receive(self.begun.elapsed(), bytes)
             }
             Err(error) if is_timeout(&error) => {
-                let is_stopped = shared.state.lock().is_stopped;
                 let permitted = REPLY_TIME_MAX + self.client.silence_permitted();
-                let time_max = if is_stopped { STOP_TIME_MAX } else { permitted };
-                match self.sent.elapsed() < time_max {
+                match self.sent.elapsed() < permitted {
                     true => Ok(()),
                     false => Err(self.lost("the relay does not answer")),
                 }
@@ -230,6 +239,7 @@ impl Connection {
         let mut state = shared.state.lock();
         if state.is_stopped {
             self.client.stop();
+            self.stopped.get_or_insert_with(Instant::now);
         }
         if std::mem::take(&mut state.rounds) > 0 {
             self.client.count_round();
@@ -244,6 +254,14 @@ impl Connection {
             state.progress.end_ns = end_ns;
             state.progress.missing_packets = missing;
             shared.changed.notify_all();
+        }
+    }
+
+    /// Fails if listing or attaching takes too long, though the relay sends something now and then.
+    fn check_opening(&self) -> Result<(), Error> {
+        match self.begun.elapsed() < OPENING_TIME_MAX {
+            true => Ok(()),
+            false => Err(self.lost("the relay does not answer in time")),
         }
     }
 

@@ -63,7 +63,7 @@ pub enum Request {
         room: u32,
         /// Maximum number of replies.
         count: u32,
-        /// Time after which a reply is sent without news, in milliseconds; 0 for no limit.
+        /// Time after which the last reply is sent, without news, in milliseconds; 0 for no limit.
         timeout_ms: u32,
     },
     /// A request that is not implemented.

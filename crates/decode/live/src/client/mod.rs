@@ -89,6 +89,10 @@ pub struct Client {
     undelivered_max: u64,
     /// Set if the relay takes [`Request::Await`].
     can_await: bool,
+    /// Maximum size of the packets and maximum number of the replies that the relay may still send
+    /// to the last such request.
+    news_room: usize,
+    news_count: u32,
     is_stopped: bool,
 }
 
@@ -178,6 +182,8 @@ impl Client {
             asked: 0,
             undelivered_max: UNDELIVERED_MAX,
             can_await: false,
+            news_room: 0,
+            news_count: 0,
             is_stopped: false,
         }
     }
@@ -239,6 +245,9 @@ impl Client {
         match step {
             Step::Send(Request::Await { .. }) | Step::Wait(_) if awaits_news => Ok(Step::Receive),
             Step::Send(request) => {
+                if matches!(request, Request::Await { .. }) {
+                    self.begin_wait(now);
+                }
                 self.pending.push_back(request);
                 Ok(step)
             }
@@ -469,7 +478,10 @@ impl Client {
             if self.is_full(now)? {
                 return Ok(Step::Wait(now + FULL_PAUSE));
             }
-            return Ok(self.ask_stream(now).unwrap_or_else(|| self.await_news(now)));
+            return Ok(match self.ask_stream(now) {
+                Some(step) => step,
+                None => self.await_news(now),
+            });
         }
         let is_raised = self.promised(now) > self.complete_until;
         let interval = if is_raised { CHECK_INTERVAL } else { IDLE_CHECK_INTERVAL };
@@ -491,12 +503,7 @@ impl Client {
     /// the one with the earliest promise first: many silent streams must not keep the others from
     /// being read.
     fn ask_stream(&mut self, now: Duration) -> Option<Step> {
-        let can_ask = |stream: &Stream| {
-            let trace = self.traces.get(&stream.trace);
-            stream.ask_at <= now
-                && (stream.incoming.is_none() || trace.is_some_and(|trace| trace.live().is_some()))
-        };
-        let due = self.streams.iter().filter(|(_, stream)| can_ask(stream));
+        let due = self.streams.iter().filter(|(_, stream)| self.can_ask(stream, now));
         let (counting, silent): (Vec<_>, Vec<_>) =
             due.partition(|(_, stream)| self.counts(stream, now));
         let earliest = counting.into_iter().min_by_key(|(_, stream)| stream.promise);
@@ -519,9 +526,17 @@ impl Client {
         Some(Step::Send(Request::NextIndex { stream: id }))
     }
 
+    /// Returns whether a packet or an index of a stream can be requested now.
+    fn can_ask(&self, stream: &Stream, now: Duration) -> bool {
+        let is_live = self.traces.get(&stream.trace).is_some_and(|trace| trace.live().is_some());
+        // A relay of BlkKin sends packets only once the viewer has their metadata.
+        let can_index = stream.incoming.is_none() && !self.can_await;
+        stream.ask_at <= now && (is_live || can_index)
+    }
+
     /// Waits for news; without them, until a silent stream ceases to count.
-    fn await_news(&self, now: Duration) -> Step {
-        if self.streams.values().any(|stream| stream.ask_at <= now) {
+    fn await_news(&mut self, now: Duration) -> Step {
+        if self.streams.values().any(|stream| self.can_ask(stream, now)) {
             // The consumer has enough to deliver.
             return Step::Wait(now + FULL_PAUSE);
         }
@@ -534,8 +549,21 @@ impl Client {
         Step::Send(Request::Await { room: NEWS_ROOM, count: NEWS_COUNT, timeout_ms })
     }
 
+    /// Begins to wait for news, instead of asking each stream.
+    fn begin_wait(&mut self, now: Duration) {
+        (self.news_room, self.news_count) = (NEWS_ROOM as usize, NEWS_COUNT);
+        self.streams.values_mut().for_each(|stream| stream.expect_news(now));
+    }
+
     /// Takes the reply to [`Request::Await`].
     fn news(&mut self, now: Duration, news: News) -> Result<(), Error> {
+        let size = news.streams.iter().map(|one| one.bytes.len()).sum();
+        let left = (self.news_room.checked_sub(size), self.news_count.checked_sub(1));
+        let (Some(room), Some(count)) = left else {
+            return Err(Error::Refused("it has sent more news than were requested"));
+        };
+        (self.news_room, self.news_count) = (room, count);
+        let has_packets = news.streams.iter().any(|one| one.status == IndexStatus::Ok);
         for one in news.streams {
             let is_known = self.streams.contains_key(&one.stream);
             if is_known && one.status == IndexStatus::Ok && !self.can_take(one.stream) {
@@ -557,6 +585,11 @@ impl Client {
             session.wants_streams |= one.has_streams && !session.has_ended;
             let complete = i64::try_from(one.complete_ns).unwrap_or(i64::MAX);
             session.complete_until = session.complete_until.max(complete);
+        }
+        if news.is_last && count > 0 && self.pending.is_empty() && has_packets {
+            // There is more than one request has room for. Each stream is asked, the one with the
+            // earliest promise first.
+            self.streams.values_mut().for_each(|stream| stream.ask_at = now);
         }
         Ok(())
     }
@@ -614,7 +647,10 @@ impl Client {
             return Ok(false);
         }
         // Streams that are not asked are not silent.
-        self.streams.values_mut().for_each(|stream| stream.silent_since = None);
+        let not_asked = |stream: &mut Stream| {
+            stream.silent_since = stream.silent_since.map(|_| now);
+        };
+        self.streams.values_mut().for_each(not_asked);
         let full = self.full.get_or_insert(Full { since: now, given_out: None });
         match full.given_out {
             None if now >= full.since + FULL_MAX => {
@@ -690,19 +726,16 @@ impl Client {
             IndexStatus::End => self.end_stream(now, id),
             IndexStatus::Error => return Err(Error::Refused("a stream is unknown")),
         }
-        if let Some(stream) = self.streams.get_mut(&id)
-            && self.can_await
-            && stream.incoming.is_none()
-        {
-            stream.expect_news(now);
-        }
         Ok(())
     }
 
     fn end_stream(&mut self, now: Duration, id: u64) {
         let Some(ended) = self.streams.remove(&id) else { return };
         let has_more = self.streams.values().any(|stream| stream.trace == ended.trace);
-        if let (false, Some(trace)) = (has_more, self.traces.get_mut(&ended.trace)) {
+        // LTTng's relay ends the session only when the end of all metadata was read.
+        if let (false, false, Some(trace)) =
+            (self.can_await, has_more, self.traces.get_mut(&ended.trace))
+        {
             trace.end(now);
         }
     }

@@ -82,6 +82,7 @@ impl Stream {
     pub(super) fn expect_news(&mut self, now: Duration) {
         // Nothing is known of what comes after.
         self.silent_since.get_or_insert(now);
+        self.back_off = BackOff::default();
         self.ask_at = Duration::MAX;
     }
 

@@ -13,7 +13,7 @@ use blkkin_server::Entrance;
 use blkkin_spans::{Collector, Limits, Request, Sink};
 use blkkin_wire::{Batch, Format};
 use parking_lot::{Condvar, Mutex};
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -42,6 +42,8 @@ struct Shared {
 struct StoringSink<'s> {
     shared: &'s Shared,
     batch: Batch,
+    /// Time since which the server ends, and spans could not be stored.
+    ending_since: Option<Instant>,
     /// Set if spans could not be stored before the server's end.
     has_dropped: bool,
 }
@@ -61,7 +63,7 @@ const IDLE: Duration = Duration::from_millis(300);
 /// Time without an event after which a request with an unended span is complete.
 const IDLE_UNENDED: Duration = Duration::from_secs(10);
 /// Time that is read again after the server was killed: that of requests which were not complete.
-const REREAD_NS: i64 = IDLE_UNENDED.as_nanos() as i64 + 1_000_000_000;
+const REREAD: Duration = IDLE_UNENDED.saturating_add(Duration::from_secs(1));
 /// Maximum time to store the last spans when the server ends.
 const LAST_TIME: Duration = Duration::from_secs(5);
 /// Interval at which the positions of sessions are saved.
@@ -208,6 +210,8 @@ impl Shared {
         let mut follower = Follower::new(&[viewer.source()]);
         let (mut last, mut lost) = (None, 0);
         let (start, mut saved) = (Instant::now(), Instant::now());
+        // Times up to which the session was read, with the moments when they were known.
+        let mut history = VecDeque::new();
         let last = loop {
             if self.is_ending() {
                 viewer.stop();
@@ -216,7 +220,8 @@ impl Shared {
             follower.refresh(progress.has_ended);
             let now = i64::try_from(start.elapsed().as_nanos()).unwrap_or(i64::MAX);
             let _ = late.consumer.advance(now);
-            let stats = match progress.has_ended {
+            // What came last is read again by the next server, but is gone with the relay.
+            let stats = match progress.has_ended && !self.is_ending() {
                 true => follower.deliver(|reading| reading.range(from, None), &mut late),
                 false => follower.deliver_until(
                     progress.end_ns,
@@ -232,8 +237,15 @@ impl Shared {
             late.end_round(progress.end_ns);
             if saved.elapsed() >= SAVE_INTERVAL {
                 saved = Instant::now();
+                history.push_back((saved, progress.end_ns));
+                while history.get(1).is_some_and(|(then, _)| then.elapsed() >= REREAD) {
+                    history.pop_front();
+                }
                 // A server that is killed loses what it has assembled and not stored.
-                self.set_position(url, progress.end_ns.saturating_sub(REREAD_NS));
+                let known = history.front().filter(|(then, _)| then.elapsed() >= REREAD);
+                if let Some((_, end_ns)) = known {
+                    self.set_position(url, end_ns.saturating_sub(REREAD.as_nanos() as i64));
+                }
             }
             last = Some(progress);
         };
@@ -248,11 +260,15 @@ impl Shared {
 
     /// Saves the time up to which a session was read.
     fn set_position(&self, url: &Url, end_ns: i64) {
+        // A node's clock may be ahead, or a producer may lie: later events must not be hidden.
+        let now = i64::try_from(jiff::Timestamp::now().as_nanosecond()).unwrap_or(i64::MAX);
+        let is_known = end_ns < i64::MAX;
+        let end_ns = end_ns.min(now);
         let mut positions = self.positions.lock();
         let url = url.to_string();
         // `i64::MAX` means that the session has ended. It would hide all events of a later session
         // of this name.
-        if end_ns < i64::MAX && positions.of(&url).is_none_or(|known| known < end_ns) {
+        if is_known && positions.of(&url).is_none_or(|known| known < end_ns) {
             positions.set(&url, end_ns);
         }
         drop(positions);
@@ -284,7 +300,8 @@ impl Shared {
 
 impl StoringSink<'_> {
     fn new(shared: &Shared) -> StoringSink<'_> {
-        StoringSink { shared, batch: Batch::new(FORMAT), has_dropped: false }
+        let batch = Batch::new(FORMAT);
+        StoringSink { shared, batch, ending_since: None, has_dropped: false }
     }
 
     /// Stores the batch. Waits while the store has no room, and does not read meanwhile.
@@ -295,14 +312,17 @@ impl StoringSink<'_> {
         }
         let batch = std::mem::replace(&mut self.batch, Batch::new(FORMAT)).finish();
         let Shared { entrance, log, .. } = self.shared;
-        let (mut has_logged, mut ending_since) = (false, None);
+        if self.has_dropped {
+            return;
+        }
+        let mut has_logged = false;
         while let Err(refusal) = entrance.accept(FORMAT, &batch) {
             if !std::mem::replace(&mut has_logged, true) {
                 let line = format!("spans of relays wait: {}", refusal.reason);
                 log.line(Level::Warn, &line);
             }
             if !self.shared.pause(REFUSED_PAUSE) {
-                let since = *ending_since.get_or_insert_with(Instant::now);
+                let since = *self.ending_since.get_or_insert_with(Instant::now);
                 if since.elapsed() >= LAST_TIME {
                     self.has_dropped = true;
                     let spans = plural(count, "span");
