@@ -282,7 +282,7 @@ impl Viewer {
     }
 }
 
-/// What the recorder declares to be complete reaches viewers with the packets before.
+/// The declarations of the recorder reach viewers with the packets before.
 #[test]
 fn sessions_are_declared_complete() {
     let fixture = Fixture::new();
