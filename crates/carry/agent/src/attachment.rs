@@ -2,6 +2,7 @@
 //! agents, and the rules in force.
 
 use crate::catalog::Catalog;
+use crate::clock::Reading;
 use crate::losses::{Amount, Evictions, Losses};
 use crate::quota::{Account, Share};
 use crate::recovery::AdoptedRings;
@@ -37,6 +38,8 @@ pub(crate) struct Attachment {
     quota: AttachmentQuota,
     /// Number of bytes read since the user was charged for the memory of the rings.
     uncharged: u64,
+    /// Moment before which the trace has all events of the channel, as far as it was noticed.
+    pub(crate) complete_until: Option<Reading>,
     /// Set if packets are written to a trace continuously. Otherwise the rings keep them for
     /// snapshots.
     pub(crate) is_written: bool,
@@ -114,6 +117,7 @@ impl Attachment {
             rings,
             description: None,
             uncharged: 0,
+            complete_until: None,
             quota,
             is_written: false,
             mapped: 0,

@@ -79,6 +79,14 @@ impl Reading {
     pub(crate) fn now() -> Reading {
         Reading { tsc: blkkin_sys::tsc(), monotonic_ns: blkkin_sys::monotonic_ns() }
     }
+
+    /// Returns the earlier value of each clock.
+    pub(crate) fn earlier(self, other: Reading) -> Reading {
+        Reading {
+            tsc: self.tsc.min(other.tsc),
+            monotonic_ns: self.monotonic_ns.min(other.monotonic_ns),
+        }
+    }
 }
 
 impl Rates {

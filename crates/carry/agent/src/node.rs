@@ -360,8 +360,8 @@ impl Node {
             let Some(session) = list.iter().find(|session| session.id == id) else { continue };
             let changes = session.size_limit.changes();
             if completeness.is_due(changes) {
-                let until_ns = session.rates.earliest_ns(begun);
-                let until_ns = until_ns.filter(|_| programs.are_complete(id, begun));
+                let until = programs.complete_until(id, begun);
+                let until_ns = until.and_then(|until| session.rates.earliest_ns(until));
                 completeness.declare(until_ns, changes, &session.output);
             }
         }

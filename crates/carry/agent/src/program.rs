@@ -409,23 +409,33 @@ impl Program {
         drain
     }
 
-    /// Returns whether the traces of a session have all events that were recorded before
-    /// `reading`, when the rings were drained last. The rings must have been drained after that, if
-    /// they had events.
-    pub(crate) fn is_complete(&self, session: SessionId, reading: Reading) -> bool {
+    /// Returns the moment before which the traces of a session have all events of this program;
+    /// `None` if there was none yet. `reading` is the beginning of the last drain of rings that
+    /// were due.
+    pub(crate) fn complete_until(
+        &mut self,
+        session: SessionId,
+        reading: Reading,
+    ) -> Option<Reading> {
         let trace = self.traces.get(&session);
-        let mut own = self.attachments.iter().filter(|one| one.session == session);
-        own.all(|attachment| {
+        let mut until = Some(reading);
+        for attachment in self.attachments.iter_mut().filter(|one| one.session == session) {
             let is_read = |ring| {
                 let last = trace.and_then(|trace| trace.last_time(attachment.file_of(ring)));
                 // A busy program has recorded again since.
                 let is_later = self.clock == Clock::Tsc && last >= Some(reading.tsc);
                 is_later || attachment.rings.is_drained(ring)
             };
-            attachment.adopted.is_empty()
+            let is_complete = attachment.adopted.is_empty()
                 && attachment.rings.is_sealed()
-                && (0..attachment.rings.count()).all(is_read)
-        })
+                && (0..attachment.rings.count()).all(is_read);
+            if is_complete {
+                attachment.complete_until = Some(reading);
+            }
+            // Rings of busy programs are rarely empty at the same moment.
+            until = until.zip(attachment.complete_until).map(|(one, other)| one.earlier(other));
+        }
+        until
     }
 
     /// Returns whether there are drained sets of rings whose losses are to be saved, or for which

@@ -364,12 +364,24 @@ impl Programs {
         trouble
     }
 
-    /// Returns whether the traces of a session have all events that were recorded before
-    /// `reading`. This is unknown for events of the kernel: its tracer gets them later.
-    pub(crate) fn are_complete(&self, session: SessionId, reading: Reading) -> bool {
-        let all = self.connected.values().chain(&self.departed);
-        let mut own = all.filter(|one| one.attachments.iter().any(|one| one.session == session));
-        own.all(|program| !program.is_kernel && program.is_complete(session, reading))
+    /// Returns the moment before which the traces of a session have all events; `None` if there was
+    /// none yet. `reading` is the beginning of the last drain of rings that were due. For events of
+    /// the kernel the moment is unknown: its tracer gets them later.
+    pub(crate) fn complete_until(
+        &mut self,
+        session: SessionId,
+        reading: Reading,
+    ) -> Option<Reading> {
+        let mut until = Some(reading);
+        for program in self.all_mut() {
+            let mut own = program.attachments.iter();
+            if own.any(|one| one.session == session) {
+                let of_program = program.complete_until(session, reading);
+                let of_program = of_program.filter(|_| !program.is_kernel);
+                until = until.zip(of_program).map(|(one, other)| one.earlier(other));
+            }
+        }
+        until
     }
 
     /// Drops the packets of a session in open traces and in rings, except packets in unsealed

@@ -115,8 +115,10 @@ fn copies_of_shared_memory_have_all_events() {
     let agent = node.agent();
     node.record_all();
     let mut program = node.program(10, 2000);
+    // The trace's directory is made before its first packet is written.
     eventually("the agent writes", || {
-        (!support::node::traces_below(&node.output()).is_empty()).then_some(())
+        let has_trace = !support::node::traces_below(&node.output()).is_empty();
+        (has_trace && !read(&node.output()).0.is_empty()).then_some(())
     });
     agent.kill();
     let tried = program.count();
