@@ -12,7 +12,7 @@ use blkkin_lttng::relay::{DataHeader, Index};
 use blkkin_lttng::{IndexEntry, IndexLayout, PacketIndex, index_path};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -67,6 +67,8 @@ struct Part {
     /// Files that are being written; `None` once the part is complete, so that it takes no
     /// descriptors.
     files: Option<PartFiles>,
+    /// Set for metadata without content, whose file has a hidden name.
+    is_hidden: bool,
     /// Number of the part's first packet among the packets of all parts.
     first: u64,
     published: u64,
@@ -165,8 +167,10 @@ impl Part {
         let create =
             |path: PathBuf| OpenOptions::new().read(true).write(true).create_new(true).open(path);
         let has_index = !stream.is_metadata && !stream.is_snapshot;
+        // A directory is a trace for readers once it has metadata.
+        let name = if stream.is_metadata { METADATA_NEW } else { &stream.name };
         let (data, index) = chunk.open_in(&stream.path, |directory| {
-            let data = create(directory.join(&stream.name))?;
+            let data = create(directory.join(name))?;
             let index =
                 has_index.then(|| create(index_path(directory, &stream.name))).transpose()?;
             Ok((data, index))
@@ -175,7 +179,18 @@ impl Part {
             stream.disk.write(index, &stream.layout.header(), 0)?;
         }
         let files = Some(PartFiles { data: Arc::new(data), index });
-        Ok(Part { chunk, files, first, published: 0, base, size: 0 })
+        let is_hidden = stream.is_metadata;
+        Ok(Part { chunk, files, is_hidden, first, published: 0, base, size: 0 })
+    }
+
+    /// Gives the file of metadata its name, once it has some.
+    fn show(&mut self, stream: &Stream) -> io::Result<()> {
+        if std::mem::take(&mut self.is_hidden) {
+            self.chunk.open_in(&stream.path, |directory| {
+                fs::rename(directory.join(METADATA_NEW), directory.join(&stream.name))
+            })?;
+        }
+        Ok(())
     }
 
     /// Appends an entry to the index file.
@@ -241,8 +256,9 @@ pub(crate) struct StreamName {
     pub(crate) layout: IndexLayout,
 }
 
-/// Name of the stream that holds a trace's metadata.
+/// Name of the stream that holds a trace's metadata, and name of its file without content.
 const METADATA: &str = "metadata";
+pub(crate) const METADATA_NEW: &str = ".metadata.new";
 
 impl Stream {
     /// Makes a stream and its file in a chunk.
@@ -430,6 +446,7 @@ impl Stream {
         }
         part.size += unwritten.len() as u64;
         unwritten.clear();
+        part.show(self)?;
         Ok(true)
     }
 

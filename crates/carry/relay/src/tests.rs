@@ -5,6 +5,7 @@ use crate::close::Close;
 use crate::control::Control;
 use crate::data::DataReceiver;
 use crate::sessions::Sessions;
+use crate::stream::METADATA_NEW;
 use crate::viewing::Viewing;
 use blkkin_lttng::PacketIndex;
 use blkkin_lttng::relay::{
@@ -413,6 +414,23 @@ fn waiting_viewers_learn_of_streams_and_of_the_end() {
         ask(&mut viewing, &request).unwrap(),
         viewer::Reply::NewStreams { status: NewStreamsStatus::End, .. }
     ));
+}
+
+/// A relay that is killed leaves no directory that readers take for a trace without metadata.
+#[test]
+fn a_trace_appears_with_its_metadata() {
+    let fixture = Fixture::new();
+    let mut producer = fixture.producer();
+    producer.send_packet();
+    let metadata = fixture.path("web/ust/metadata");
+    assert!(!metadata.exists() && fixture.path("web/ust/ch_0").exists());
+    producer.send_metadata(TEXT, 0);
+    assert_eq!(read(&metadata), TEXT);
+    let reset = Command::ResetMetadata { stream: producer.metadata, version: 1 };
+    assert_eq!(ok(&mut producer.control, &reset), code::OK);
+    producer.send_metadata(TEXT, 0);
+    assert_eq!(read(&metadata), TEXT);
+    assert!(!fixture.path("web/ust").join(METADATA_NEW).exists());
 }
 
 /// The data connection may be divided at any byte.
