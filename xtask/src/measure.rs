@@ -7,6 +7,7 @@
 
 use crate::tools::Outcome;
 use nix::sys::resource::{UsageWho, getrusage};
+use nix::time::{ClockId, clock_gettime};
 use std::fs::{self, File};
 use std::hint::black_box;
 use std::io;
@@ -76,6 +77,12 @@ impl Measured {
     pub(crate) fn rss_bytes_max(&self) -> u64 {
         self.samples.iter().map(|sample| sample.rss_bytes_max).max().unwrap_or(0)
     }
+}
+
+/// Returns the monotonic time in nanoseconds, as programs of benches record it.
+pub(crate) fn monotonic_ns() -> u64 {
+    clock_gettime(ClockId::CLOCK_MONOTONIC)
+        .map_or(0, |now| now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64)
 }
 
 /// Returns the nearest-rank percentile of a sorted list.

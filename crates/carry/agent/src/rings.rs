@@ -132,6 +132,18 @@ pub(crate) struct RingCopy {
 const PIECE_SIZE: usize = 2 << 20;
 
 impl Rings {
+    /// Makes rings of which no descriptor is kept.
+    fn sealed(
+        cells: Cells,
+        identity: Identity,
+        clock: Clock,
+        readers: Vec<(Reader, RingCounts)>,
+        shape: Shape,
+    ) -> Rings {
+        let (charge_min, is_adopted) = (charge_min(&shape), false);
+        Rings { cells, file: None, identity, clock, charge_min, is_adopted, shape, readers }
+    }
+
     /// Maps rings of an earlier agent for reading. A program still has them mapped. `shape` is the
     /// result of [`shape_of_orphans`].
     pub(crate) fn adopt(file: &OwnedFd, shape: Shape, clock: Clock) -> io::Result<Rings> {
@@ -145,17 +157,7 @@ impl Rings {
         let reader = |ring| Reader::from_oldest(&cells, &shape, ring, clock);
         let readers = (0..shape.rings).map(|ring| (reader(ring), RingCounts::default())).collect();
         let identity = Identity::of(file)?;
-        let charge_min = charge_min(&shape);
-        Ok(Rings {
-            cells,
-            file: None,
-            identity,
-            clock,
-            charge_min,
-            is_adopted: true,
-            readers,
-            shape,
-        })
+        Ok(Rings { is_adopted: true, ..Rings::sealed(cells, identity, clock, readers, shape) })
     }
 
     /// Returns the reader state that an earlier agent has stored in a ring, with its last announced
@@ -187,17 +189,8 @@ impl Rings {
         let file = Arc::new(OwnedFd::from(file));
         let cells = cells.without_holes(file.clone());
         let (readers, kept) = (readers.collect(), Some(file.clone()));
-        let charge_min = charge_min(&shape);
-        let rings = Rings {
-            cells,
-            file: kept,
-            identity,
-            clock,
-            charge_min,
-            is_adopted: false,
-            readers,
-            shape,
-        };
+        let rings = Rings::sealed(cells, identity, clock, readers, shape);
+        let rings = Rings { file: kept, ..rings };
         Ok((rings, file))
     }
 
@@ -219,17 +212,7 @@ impl Rings {
         let readers = (0..shape.rings).map(|ring| (reader(ring), RingCounts::default())).collect();
         // Files of all eBPF maps have the same number.
         let identity = replaced.identity;
-        let charge_min = charge_min(&shape);
-        Ok(Rings {
-            cells,
-            file: None,
-            identity,
-            clock,
-            charge_min,
-            is_adopted: false,
-            readers,
-            shape,
-        })
+        Ok(Rings::sealed(cells, identity, clock, readers, shape))
     }
 
     /// Writes the description of the rings for a reader that finds only their memory, after a crash

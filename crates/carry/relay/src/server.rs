@@ -239,7 +239,7 @@ fn push_news(viewing: &Mutex<SharedViewing>, socket: &TcpStream) -> bool {
         true => Ok(0),
         false => send(socket, &output, SendFlags::DONTWAIT | SendFlags::NOSIGNAL),
     };
-    // The thread finds out what has failed.
+    // The viewer's own thread sends the remaining bytes, and handles an error.
     output.drain(..sent.unwrap_or(0));
     state.unsent = output;
     state.unsent.is_empty() && !state.viewing.has_ending()

@@ -160,7 +160,7 @@ impl Viewing {
     fn news(&mut self, room: &mut usize) -> News {
         let mut news = News::default();
         for (&session, attached) in &mut self.attached {
-            // What is complete is asked first, so that all packets before are found.
+            // The complete time is read before the streams, so that all earlier packets are found.
             let complete_ns = attached.session.complete_ns();
             let is_whole = attached.stream_news(room, &mut news.streams);
             let has_streams = attached.has_new_streams() || attached.has_ended();

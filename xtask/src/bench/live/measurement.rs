@@ -2,8 +2,8 @@
 
 use super::chain::Chain;
 use super::processes::run_seconds;
+use crate::measure::monotonic_ns;
 use crate::process::{Process, end};
-use nix::time::{ClockId, clock_gettime};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -46,7 +46,7 @@ impl Viewer {
         let (sender, lines) = channel();
         thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                if sender.send((now_ns(), line)).is_err() {
+                if sender.send((monotonic_ns(), line)).is_err() {
                     return;
                 }
             }
@@ -98,7 +98,7 @@ pub(super) fn measure(chain: &dyn Chain, rate: u64, seconds: u64) -> Result<Meas
     let failed = |error| format!("the paced program: {error}");
     let mut program = program.spawn().map_err(failed)?;
     thread::sleep(SETTLING);
-    let (from, meter) = (now_ns(), LoadMeter::start(chain, viewer.child.id())?);
+    let (from, meter) = (monotonic_ns(), LoadMeter::start(chain, viewer.child.id())?);
     let mut load = None;
     let (mut latencies_ms, mut seen) = (Vec::new(), 0);
     let mut deadline = None;
@@ -143,11 +143,6 @@ fn recorded_ns(line: &str) -> Option<u64> {
     let (_, fields) = line.split_once("ns = ")?;
     let digits = fields.find(|character: char| !character.is_ascii_digit())?;
     fields.get(..digits)?.parse().ok()
-}
-
-fn now_ns() -> u64 {
-    clock_gettime(ClockId::CLOCK_MONOTONIC)
-        .map_or(0, |now| now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64)
 }
 
 #[cfg(test)]

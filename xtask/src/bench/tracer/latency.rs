@@ -8,11 +8,10 @@ use crate::bench::goal::Goal;
 use crate::bench::recipe::{Output, Recipe, find_metadata};
 use crate::bench::recording::{HEADER_SIZE, packet_sizes};
 use crate::bench::report::Report;
-use crate::measure::{Table, percentile};
+use crate::measure::{Table, monotonic_ns, percentile};
 use crate::tools::at;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
-use nix::time::{ClockId, clock_gettime};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -151,7 +150,7 @@ impl Watcher {
     }
 
     fn read_files(&mut self) -> Result<(), String> {
-        let now_ns = now_ns();
+        let now_ns = monotonic_ns();
         for entry in fs::read_dir(&self.folder).map_err(at(&self.folder))? {
             let entry = entry.map_err(at(&self.folder))?;
             let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
@@ -193,11 +192,6 @@ fn times_of(bytes: &[u8]) -> (usize, Vec<u64>) {
         position += packet_size;
     }
     (position, times)
-}
-
-fn now_ns() -> u64 {
-    clock_gettime(ClockId::CLOCK_MONOTONIC)
-        .map_or(0, |now| now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64)
 }
 
 #[cfg(test)]

@@ -473,7 +473,7 @@ impl Client {
             return Ok(self.detach());
         }
         if self.can_await {
-            // The relay tells of new streams before it tells of what comes after their beginning.
+            // The relay announces a new stream before it declares a time after the stream's start.
             self.complete_until = self.complete_until.max(self.promised(now));
             if self.is_full(now)? {
                 return Ok(Step::Wait(now + FULL_PAUSE));

@@ -80,7 +80,7 @@ impl Stream {
 
     /// Stops asking for the stream's next packet: the relay reports it.
     pub(super) fn expect_news(&mut self, now: Duration) {
-        // Nothing is known of what comes after.
+        // Until the next report, the stream counts as silent.
         self.silent_since.get_or_insert(now);
         self.back_off = BackOff::default();
         self.ask_at = Duration::MAX;

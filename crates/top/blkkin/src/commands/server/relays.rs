@@ -220,7 +220,8 @@ impl Shared {
             follower.refresh(progress.has_ended);
             let now = i64::try_from(start.elapsed().as_nanos()).unwrap_or(i64::MAX);
             let _ = late.consumer.advance(now);
-            // What came last is read again by the next server, but is gone with the relay.
+            // The next server reads events after `end_ns` again. If the relay has ended instead,
+            // no later connection has them.
             let stats = match progress.has_ended && !self.is_ending() {
                 true => follower.deliver(|reading| reading.range(from, None), &mut late),
                 false => follower.deliver_until(
