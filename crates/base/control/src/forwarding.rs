@@ -22,7 +22,7 @@ record! {
 record! {
     /// Relay to which a session is forwarded.
     pub struct Destination {
-        /// Address of the relay: `net://HOST[:CONTROL_PORT[:DATA_PORT]]`.
+        /// Address of the relay: `net://HOST[:CONTROL_PORT[:DATA_PORT]]`, or `nets://` for TLS.
         pub target: String = TARGET,
         /// Set if the session's directory is only a spool, from which packets are removed that the
         /// relay has acknowledged.

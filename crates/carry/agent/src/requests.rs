@@ -544,7 +544,7 @@ impl RequestHandler<'_> {
             let what = format!("session `{name}` is divided into chunks, and not forwarded");
             return Err(failed(code::WRONG_STATE, what));
         }
-        if !destination.target.starts_with("net://") {
+        if !["net://", "nets://"].iter().any(|scheme| destination.target.starts_with(scheme)) {
             let what = format!("`{}` is no address of a relay", destination.target);
             return Err(failed(code::BAD_VALUE, what));
         }

@@ -4,8 +4,9 @@ use crate::target::Target;
 use blkkin_lttng::relay::{
     Command, CommandKind, DataHeader, Index, MAJOR, MINOR_MIN, Reply, abilities, code,
 };
+use blkkin_secure::{Credentials, Stream};
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -13,11 +14,12 @@ use std::time::Duration;
 /// Connections of a session: commands with replies, and packets.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    control: TcpStream,
-    data: Option<TcpStream>,
+    control: Stream,
+    data: Option<Stream>,
     /// Set if the relay takes packets and indexes on the connection for commands.
     is_inline: bool,
     target: Target,
+    credentials: Option<Credentials>,
     /// Commands that were encoded, but not sent.
     output: Vec<u8>,
     /// Commands whose replies are missing, in their order.
@@ -41,7 +43,7 @@ const PART_SIZE_MAX: usize = 256 << 10;
 /// Size of unsent commands in bytes from which they are sent.
 const UNSENT_MAX: usize = 256 << 10;
 
-fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
+fn connect(host: &str, port: u16, credentials: Option<&Credentials>) -> io::Result<Stream> {
     let mut failed = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
     for address in (host, port).to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
@@ -49,7 +51,10 @@ fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
                 socket.set_nodelay(true)?;
                 socket.set_read_timeout(Some(ANSWER_TIMEOUT))?;
                 socket.set_write_timeout(Some(ANSWER_TIMEOUT))?;
-                return Ok(socket);
+                return match credentials {
+                    Some(credentials) => Stream::secure(socket, host, credentials),
+                    None => Ok(Stream::plain(socket)),
+                };
             }
             Err(error) => failed = error,
         }
@@ -62,14 +67,18 @@ fn refused(what: &str, code: u32) -> io::Error {
 }
 
 impl Connection {
-    /// Connects to a relay, and checks its version.
-    pub(crate) fn open(target: &Target) -> io::Result<Connection> {
-        let control = connect(&target.host, target.control_port)?;
+    /// Connects to a relay, and checks its version. With credentials, the connections have TLS.
+    pub(crate) fn open(
+        target: &Target,
+        credentials: Option<Credentials>,
+    ) -> io::Result<Connection> {
+        let control = connect(&target.host, target.control_port, credentials.as_ref())?;
         let mut connection = Connection {
             control,
             data: None,
             is_inline: false,
             target: target.clone(),
+            credentials,
             output: Vec::new(),
             expected: VecDeque::new(),
             input: Vec::new(),
@@ -94,7 +103,7 @@ impl Connection {
 
     /// Returns the connection for commands.
     pub(crate) fn control(&self) -> BorrowedFd<'_> {
-        self.control.as_fd()
+        self.control.socket().as_fd()
     }
 
     /// Opens the data connection, as LTTng does after the session was created.
@@ -102,7 +111,8 @@ impl Connection {
         if self.is_inline {
             return Ok(());
         }
-        self.data = Some(connect(&self.target.host, self.target.data_port)?);
+        let Target { host, data_port, .. } = &self.target;
+        self.data = Some(connect(host, *data_port, self.credentials.as_ref())?);
         Ok(())
     }
 
@@ -160,10 +170,8 @@ impl Connection {
                     return Ok(reply);
                 }
                 None => match self.control.read(&mut buffer) {
-                    Ok(0) => return Err(io::ErrorKind::ConnectionAborted.into()),
-                    Ok(size) => {
-                        self.input.extend_from_slice(buffer.get(..size).unwrap_or_default());
-                    }
+                    Ok(None) => return Err(io::ErrorKind::ConnectionAborted.into()),
+                    Ok(Some(bytes)) => self.input.extend_from_slice(bytes),
                     // A signal interrupts a read with a time limit, also if it is handled.
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     Err(error) => return Err(error),

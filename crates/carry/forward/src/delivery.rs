@@ -5,6 +5,7 @@ use crate::positions::Positions;
 use crate::spool;
 use crate::target::Target;
 use crate::watcher::{Changes, Watcher};
+use blkkin_secure::Credentials;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ pub struct Delivery {
     session: SessionName,
     root: PathBuf,
     persistence: Persistence,
+    credentials: Option<ReadCredentials>,
     is_spool: bool,
     positions: Positions,
     watcher: Watcher,
@@ -33,6 +35,15 @@ pub struct Delivery {
     acknowledge_at: Option<Instant>,
     /// Number of failures since the relay last acknowledged something.
     failures: u32,
+}
+
+/// Function that reads the credentials for connections with TLS.
+struct ReadCredentials(Box<dyn Fn() -> io::Result<Credentials> + Send>);
+
+impl std::fmt::Debug for ReadCredentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ReadCredentials")
+    }
 }
 
 /// Rule that tells which failures of the connection are final.
@@ -89,6 +100,7 @@ impl Delivery {
             session,
             root: root.to_owned(),
             persistence,
+            credentials: None,
             is_spool: false,
             positions: Positions::default(),
             watcher: Watcher::new(),
@@ -100,6 +112,15 @@ impl Delivery {
             acknowledge_at: None,
             failures: 0,
         }
+    }
+
+    /// Sets how to read the credentials for a target with TLS, before each connection.
+    pub fn with_credentials(
+        mut self,
+        read: impl Fn() -> io::Result<Credentials> + Send + 'static,
+    ) -> Delivery {
+        self.credentials = Some(ReadCredentials(Box::new(read)));
+        self
     }
 
     /// Continues an earlier delivery of the directory, and notes in a hidden file there how far
@@ -147,12 +168,18 @@ impl Delivery {
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
         let Delivery { target, session, root, positions, watcher, is_spool, .. } = self;
+        let credentials = &self.credentials;
         let forwarder = match &mut self.forwarder {
             Some(forwarder) => forwarder,
             none => {
                 await_second_after(self.created_s);
                 self.created_s = now_s();
-                let new = Forwarder::connect(target, session, root, *is_spool)?;
+                let credentials = match (target.is_secure, credentials) {
+                    (false, _) => None,
+                    (true, Some(ReadCredentials(read))) => Some(read()?),
+                    (true, None) => return Err(io::Error::other("there are no credentials")),
+                };
+                let new = Forwarder::connect(target, session, root, *is_spool, credentials)?;
                 report(Report::Connected(new.path()));
                 self.has_connected = true;
                 none.insert(new)

@@ -11,6 +11,7 @@ use blkkin_lttng::Declarations;
 use blkkin_lttng::relay::{
     AddStream, Command, CreateChunk, CreateSession, Created, DataHeader, Index, Reply, code,
 };
+use blkkin_secure::Credentials;
 use std::collections::HashMap;
 use std::fs;
 use std::io;
@@ -231,8 +232,9 @@ impl Forwarder {
         session: &SessionName,
         root: &Path,
         is_spool: bool,
+        credentials: Option<Credentials>,
     ) -> io::Result<Forwarder> {
-        let mut connection = Connection::open(target)?;
+        let mut connection = Connection::open(target, credentials)?;
         let SessionName { host, name, producer } = session.clone();
         let create = Command::CreateSession(CreateSession {
             name,

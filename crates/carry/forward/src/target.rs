@@ -1,4 +1,4 @@
-//! Address of a relay: `net://HOST[:CONTROL_PORT[:DATA_PORT]]`.
+//! Address of a relay: `net://HOST[:CONTROL_PORT[:DATA_PORT]]`, or `nets://` for TLS.
 
 use blkkin_lttng::relay::{CONTROL_PORT, DATA_PORT};
 use std::fmt;
@@ -7,6 +7,8 @@ use std::str::FromStr;
 /// Address of a relay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
+    /// Set if the connections have TLS.
+    pub is_secure: bool,
     /// Name or IP address of the host.
     pub host: String,
     /// Port for control connections.
@@ -17,10 +19,11 @@ pub struct Target {
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Target { host, control_port, data_port } = self;
+        let Target { is_secure, host, control_port, data_port } = self;
+        let scheme = if *is_secure { "nets" } else { "net" };
         match host.contains(':') {
-            true => write!(f, "net://[{host}]:{control_port}:{data_port}"),
-            false => write!(f, "net://{host}:{control_port}:{data_port}"),
+            true => write!(f, "{scheme}://[{host}]:{control_port}:{data_port}"),
+            false => write!(f, "{scheme}://{host}:{control_port}:{data_port}"),
         }
     }
 }
@@ -31,7 +34,11 @@ pub struct TargetError(String);
 
 impl fmt::Display for TargetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is not of the form net://HOST[:CONTROL_PORT[:DATA_PORT]]", self.0)
+        write!(
+            f,
+            "`{}` is not of the form net://HOST[:CONTROL_PORT[:DATA_PORT]], or nets:// for TLS",
+            self.0
+        )
     }
 }
 
@@ -42,7 +49,12 @@ impl FromStr for Target {
 
     fn from_str(text: &str) -> Result<Target, TargetError> {
         let wrong = || TargetError(text.to_owned());
-        let rest = text.strip_prefix("net://").ok_or_else(wrong)?;
+        let (scheme, rest) = text.split_once("://").ok_or_else(wrong)?;
+        let is_secure = match scheme {
+            "net" => false,
+            "nets" => true,
+            _ => return Err(wrong()),
+        };
         let rest = rest.strip_suffix('/').unwrap_or(rest);
         let (host, ports) = match rest.strip_prefix('[') {
             Some(rest) => rest.split_once(']').ok_or_else(wrong)?,
@@ -51,8 +63,8 @@ impl FromStr for Target {
         if host.is_empty() || host.contains('/') {
             return Err(wrong());
         }
-        let mut target =
-            Target { host: host.to_owned(), control_port: CONTROL_PORT, data_port: DATA_PORT };
+        let (control_port, data_port) = (CONTROL_PORT, DATA_PORT);
+        let mut target = Target { is_secure, host: host.to_owned(), control_port, data_port };
         if ports.is_empty() {
             return Ok(target);
         }
@@ -81,6 +93,8 @@ mod tests {
             ("net://relay:6000:6001/", Some(("relay", 6000, 6001))),
             ("net://[::1]:1:2", Some(("::1", 1, 2))),
             ("net://[::1]", Some(("::1", 5342, 5343))),
+            ("nets://relay", Some(("relay", 5342, 5343))),
+            ("nets://[::1]:1:2", Some(("::1", 1, 2))),
             ("net://", None),
             ("net://a/b", None),
             ("net://a:port", None),
@@ -94,6 +108,7 @@ mod tests {
             let parts = target.as_ref().map(|it| (&*it.host, it.control_port, it.data_port));
             assert_eq!(parts, expected, "{text}");
             if let Some(target) = target {
+                assert_eq!(target.is_secure, text.starts_with("nets"));
                 assert_eq!(target.to_string().parse(), Ok(target));
             }
         }

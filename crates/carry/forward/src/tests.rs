@@ -6,7 +6,7 @@ use crate::target::Target;
 use blkkin_control::{COMPLETE_FILE, CompleteTime};
 use blkkin_ctf::metadata::unpack;
 use blkkin_lttng::viewer::{Reply, Request, RequestKind, Seek};
-use blkkin_relay::{Addresses, Options, Relay};
+use blkkin_relay::{Addresses, Admission, Options, Relay};
 use blkkin_sys::testing::Scratch;
 use std::fs;
 use std::io::{self, Read, Write};
@@ -44,7 +44,8 @@ struct Running {
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn start_relay(addresses: Addresses, output: &Path) -> Relay {
-    let options = Options { addresses, output: output.to_owned(), connections_max: 10 };
+    let (output, admission) = (output.to_owned(), Admission::default());
+    let options = Options { addresses, output, connections_max: 10, admission };
     Relay::start(options, |_| {}).expect("a relay")
 }
 
@@ -59,6 +60,7 @@ impl Fixture {
 
     fn delivery(&self, persistence: Persistence) -> Delivery {
         let target = Target {
+            is_secure: false,
             host: "127.0.0.1".to_owned(),
             control_port: self.addresses.control.port(),
             data_port: self.addresses.data.port(),

@@ -1,6 +1,7 @@
 //! The relay: receives sessions of many nodes, stores them as traces, and serves live viewers.
 //!
-//! - [`Relay::start`] opens the sockets; `server` has a thread for each connection.
+//! - [`Relay::start`] opens the sockets; `server` has a thread for each connection, and `admission`
+//!   the rules for peers.
 //! - `control`, `data` and `viewing` are the states of connections, without sockets. They act on
 //!   the [`Sessions`] of the relay.
 //! - `session`, `stream` and `metadata` are what producers have sent; `output` and `chunk` are its
@@ -10,6 +11,7 @@
 //! metadata that it needs. Viewers read published packets from the files, so a slow viewer takes no
 //! memory and delays nobody. Viewers of BlkKin wait for news, and are woken by `waiters`.
 
+mod admission;
 mod chunk;
 mod close;
 mod control;
@@ -26,6 +28,7 @@ mod tests;
 mod viewing;
 mod waiters;
 
+pub use admission::Admission;
 pub use control::Control;
 pub use data::DataReceiver;
 pub use server::{Addresses, Options, Relay};

@@ -1,11 +1,13 @@
 //! Sockets of the relay: a port for each kind of connection, and a thread for each connection.
 
+use crate::admission::{Admission, Gate};
 use crate::close::Close;
 use crate::control::Control;
 use crate::data::DataReceiver;
 use crate::sessions::Sessions;
 use crate::viewing::Viewing;
 use crate::waiters::Waiter;
+use blkkin_secure::{Access, Channel, ServerKeys};
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -31,7 +33,7 @@ pub struct Addresses {
 }
 
 /// Settings of a relay.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Options {
     /// Addresses to listen on.
     pub addresses: Addresses,
@@ -39,6 +41,8 @@ pub struct Options {
     pub output: PathBuf,
     /// Maximum number of connections of each kind.
     pub connections_max: usize,
+    /// Rules for the peers.
+    pub admission: Admission,
 }
 
 /// A running relay, which stops when it is dropped.
@@ -52,6 +56,7 @@ pub struct Relay {
 #[derive(Debug)]
 struct Shared {
     sessions: Arc<Sessions>,
+    gate: Gate,
     connections_max: usize,
     is_stopping: AtomicBool,
     /// Sockets of all connections, by number, to interrupt their threads.
@@ -90,7 +95,7 @@ impl Relay {
         options: Options,
         log: impl Fn(&str) + Send + Sync + 'static,
     ) -> io::Result<Relay> {
-        let Options { addresses, output, connections_max } = options;
+        let Options { addresses, output, connections_max, admission } = options;
         let control = TcpListener::bind(addresses.control)?;
         let data = TcpListener::bind(addresses.data)?;
         let viewers = TcpListener::bind(addresses.viewers)?;
@@ -101,6 +106,7 @@ impl Relay {
         };
         let shared = Arc::new(Shared {
             sessions: Arc::new(Sessions::new(output, log)),
+            gate: Gate::new(admission),
             connections_max,
             is_stopping: AtomicBool::new(false),
             sockets: Mutex::default(),
@@ -125,6 +131,11 @@ impl Relay {
     /// Returns the sessions of the relay.
     pub fn sessions(&self) -> &Arc<Sessions> {
         &self.shared.sessions
+    }
+
+    /// Replaces the certificate, tokens and client authorities for later connections.
+    pub fn set_keys(&self, keys: ServerKeys) {
+        self.shared.gate.set_keys(keys);
     }
 
     /// Closes all connections and ends all threads.
@@ -223,8 +234,17 @@ struct Connection {
 /// State of a viewer, which producers' threads use, too.
 struct SharedViewing {
     viewing: Viewing,
-    /// Bytes that the socket did not take at once.
+    channel: Channel,
+    /// Encrypted bytes that the socket did not take at once.
     unsent: Vec<u8>,
+}
+
+impl SharedViewing {
+    /// Sends unsent bytes, and then replies.
+    fn send(&mut self, mut socket: &TcpStream, output: &[u8]) -> io::Result<()> {
+        socket.write_all(&std::mem::take(&mut self.unsent))?;
+        socket.write_all(self.channel.seal(output)?)
+    }
 }
 
 /// Sends news to a viewer that waits for them. Returns false if its thread must go on.
@@ -235,23 +255,24 @@ fn push_news(viewing: &Mutex<SharedViewing>, socket: &TcpStream) -> bool {
     }
     let mut output = Vec::new();
     state.viewing.answer_wait(&mut output);
-    let sent = match output.is_empty() {
-        true => Ok(0),
-        false => send(socket, &output, SendFlags::DONTWAIT | SendFlags::NOSIGNAL),
-    };
+    let SharedViewing { channel, unsent, .. } = &mut *state;
     // The viewer's own thread sends the remaining bytes, and handles an error.
-    output.drain(..sent.unwrap_or(0));
-    state.unsent = output;
+    let Ok(wire) = channel.seal(&output) else { return false };
+    let sent = match wire.is_empty() {
+        true => 0,
+        false => send(socket, wire, SendFlags::DONTWAIT | SendFlags::NOSIGNAL).unwrap_or(0),
+    };
+    unsent.extend_from_slice(wire.get(sent..).unwrap_or_default());
     state.unsent.is_empty() && !state.viewing.has_ending()
 }
 
 impl Connection {
     fn run(self) {
-        let served = match self.kind {
-            Kind::Control => self.serve_control(),
-            Kind::Data => self.receive_data(),
-            Kind::Viewer => self.serve_viewer(),
-        };
+        let served = self.admit().and_then(|channel| match self.kind {
+            Kind::Control => self.serve_control(channel),
+            Kind::Data => self.receive_data(channel),
+            Kind::Viewer => self.serve_viewer(channel),
+        });
         if let Err(why) = served {
             self.shared.log_close(self.kind, self.address, &why);
         }
@@ -261,26 +282,34 @@ impl Connection {
         self.address.ip().to_canonical()
     }
 
-    fn serve_control(&self) -> Result<(), Close> {
+    fn admit(&self) -> Result<Channel, Close> {
+        let access = match self.kind {
+            Kind::Control | Kind::Data => Access::Write,
+            Kind::Viewer => Access::Read,
+        };
+        self.shared.gate.entry(self.peer())?.pass(&self.socket, access)
+    }
+
+    fn serve_control(&self, channel: Channel) -> Result<(), Close> {
         let mut control = Control::new(self.shared.sessions.clone(), self.peer());
-        self.serve(|input, output| control.receive(input, output))
+        self.serve(channel, |input, output| control.receive(input, output))
     }
 
     /// Serves a viewer. While it waits for news, the threads of producers send them, too. So the
     /// state is locked until a reply is sent.
-    fn serve_viewer(&self) -> Result<(), Close> {
+    fn serve_viewer(&self, channel: Channel) -> Result<(), Close> {
         let viewing = Viewing::new(self.shared.sessions.clone())?;
         let waiter = viewing.waiter();
-        let viewing = Arc::new(Mutex::new(SharedViewing { viewing, unsent: Vec::new() }));
+        let viewing = Arc::new(Mutex::new(SharedViewing { viewing, channel, unsent: Vec::new() }));
         let (pushed, socket) = (Arc::downgrade(&viewing), self.socket.try_clone()?);
         waiter.push_by(move || pushed.upgrade().is_some_and(|it| push_news(&it, &socket)));
         let (mut input, mut buffer) = (Vec::new(), vec![0; READ_SIZE]);
         let mut is_first = true;
         loop {
             let mut state = viewing.lock();
-            let mut output = std::mem::take(&mut state.unsent);
+            let mut output = Vec::new();
             let received = state.viewing.receive(&input, &mut output);
-            (&self.socket).write_all(&output)?;
+            state.send(&self.socket, &output)?;
             let used = received?;
             input.drain(..used);
             if used > 0 {
@@ -299,14 +328,14 @@ impl Connection {
                 && !self.wait(&waiter, until)?
             {
                 let mut state = viewing.lock();
-                let mut output = std::mem::take(&mut state.unsent);
+                let mut output = Vec::new();
                 state.viewing.answer_wait(&mut output);
-                (&self.socket).write_all(&output)?;
+                state.send(&self.socket, &output)?;
                 continue;
             }
             match self.read(&mut buffer)? {
-                0 => return Ok(()),
-                size => input.extend_from_slice(buffer.get(..size).unwrap_or_default()),
+                [] => return Ok(()),
+                wire => input.extend_from_slice(viewing.lock().channel.open(wire)?),
             }
         }
     }
@@ -331,13 +360,13 @@ impl Connection {
         Ok(!socket.revents().is_empty())
     }
 
-    fn receive_data(&self) -> Result<(), Close> {
+    fn receive_data(&self, mut channel: Channel) -> Result<(), Close> {
         let mut data = DataReceiver::new(self.shared.sessions.clone(), self.peer());
         let mut buffer = vec![0; READ_SIZE];
         loop {
             match self.read(&mut buffer)? {
-                0 => return Ok(()),
-                size => data.receive(buffer.get(..size).unwrap_or_default())?,
+                [] => return Ok(()),
+                wire => data.receive(channel.open(wire)?)?,
             }
         }
     }
@@ -345,6 +374,7 @@ impl Connection {
     /// Reads commands and sends the replies of `receive`, which returns the number of bytes used.
     fn serve(
         &self,
+        mut channel: Channel,
         mut receive: impl FnMut(&[u8], &mut Vec<u8>) -> Result<usize, Close>,
     ) -> Result<(), Close> {
         let (mut input, mut output) = (Vec::new(), Vec::new());
@@ -352,14 +382,14 @@ impl Connection {
         let mut buffer = vec![0; READ_SIZE];
         loop {
             let received = receive(&input, &mut output);
-            (&self.socket).write_all(&output)?;
+            (&self.socket).write_all(channel.seal(&output)?)?;
             output.clear();
             output.shrink_to(READ_SIZE);
             match received? {
                 0 if input.len() > INPUT_MAX => return Err(Close::Order("a command is too large")),
                 0 => match self.read(&mut buffer)? {
-                    0 => return Ok(()),
-                    size => input.extend_from_slice(buffer.get(..size).unwrap_or_default()),
+                    [] => return Ok(()),
+                    wire => input.extend_from_slice(channel.open(wire)?),
                 },
                 used => {
                     if std::mem::take(&mut is_first) {
@@ -372,15 +402,17 @@ impl Connection {
         }
     }
 
-    fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+    /// Receives bytes; none at the end of the connection.
+    fn read<'a>(&self, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
         loop {
             match (&self.socket).read(buffer) {
+                Ok(size) => return Ok(buffer.get(..size).unwrap_or_default()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(0),
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(&[]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return Err(io::Error::new(io::ErrorKind::TimedOut, "it sends no command"));
                 }
-                read => return read,
+                Err(error) => return Err(error),
             }
         }
     }

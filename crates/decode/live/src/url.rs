@@ -1,5 +1,5 @@
 //! URLs of relays and their sessions, in the notation of babeltrace2:
-//! `net://HOST[:PORT][/host/NAME/SESSION]`.
+//! `net://HOST[:PORT][/host/NAME/SESSION]`, or `nets://` for TLS.
 
 use blkkin_lttng::viewer::PORT;
 use std::fmt;
@@ -8,6 +8,8 @@ use std::str::FromStr;
 /// URL of a relay, or of a session that a relay holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
+    /// Set if the connection has TLS.
+    pub is_secure: bool,
     /// Addresses that may be used.
     pub family: Family,
     /// Name or address of the relay's machine, without brackets.
@@ -30,20 +32,23 @@ pub struct SessionName {
 /// Kind of addresses that a URL permits, by its scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// `net`: any.
+    /// `net`, `nets`: any.
     Any,
-    /// `net4`: IPv4.
+    /// `net4`, `nets4`: IPv4.
     V4,
-    /// `net6`: IPv6.
+    /// `net6`, `nets6`: IPv6.
     V6,
 }
 
 impl Family {
-    fn scheme(self) -> &'static str {
-        match self {
-            Family::Any => "net",
-            Family::V4 => "net4",
-            Family::V6 => "net6",
+    fn scheme(self, is_secure: bool) -> &'static str {
+        match (self, is_secure) {
+            (Family::Any, false) => "net",
+            (Family::V4, false) => "net4",
+            (Family::V6, false) => "net6",
+            (Family::Any, true) => "nets",
+            (Family::V4, true) => "nets4",
+            (Family::V6, true) => "nets6",
         }
     }
 }
@@ -83,11 +88,13 @@ impl Url {
     }
 }
 
-fn split_scheme(text: &str) -> Option<(Family, &str)> {
+fn split_scheme(text: &str) -> Option<(Family, bool, &str)> {
     let (scheme, rest) = text.split_once("://")?;
     let families = [Family::Any, Family::V4, Family::V6];
-    let family = families.into_iter().find(|family| family.scheme() == scheme)?;
-    Some((family, rest))
+    let mut kinds = families.into_iter().flat_map(|family| [(family, false), (family, true)]);
+    let (family, is_secure) =
+        kinds.find(|(family, is_secure)| family.scheme(*is_secure) == scheme)?;
+    Some((family, is_secure, rest))
 }
 
 impl FromStr for Url {
@@ -95,7 +102,8 @@ impl FromStr for Url {
 
     fn from_str(text: &str) -> Result<Url, UrlError> {
         let refuse = |reason: &'static str| UrlError { url: text.to_owned(), reason };
-        let (family, rest) = split_scheme(text).ok_or(refuse("it starts with `net://`"))?;
+        let (family, is_secure, rest) =
+            split_scheme(text).ok_or(refuse("it starts with `net://` or `nets://`"))?;
         let (authority, path) = match rest.find('/') {
             Some(slash) => rest.split_at(slash),
             None => (rest, ""),
@@ -130,13 +138,13 @@ impl FromStr for Url {
                 Some(SessionName { host: host.to_owned(), session: session.to_owned() })
             }
         };
-        Ok(Url { family, host: host.to_owned(), port, session })
+        Ok(Url { is_secure, family, host: host.to_owned(), port, session })
     }
 }
 
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}://", self.family.scheme())?;
+        write!(f, "{}://", self.family.scheme(self.is_secure))?;
         match self.host.contains(':') {
             true => write!(f, "[{}]", self.host)?,
             false => f.write_str(&self.host)?,
@@ -167,6 +175,9 @@ mod tests {
             "net://localhost",
             "net4://10.0.0.1:80",
             "net6://[::1]:5345",
+            "nets://relay/host/node-1/web",
+            "nets4://10.0.0.1",
+            "nets6://[::1]:5345",
             "net://[fe80::1%eth0]",
             "net://relay/host/node-1/web",
             "net://relay:99/host/n/auto-20261128-130857",

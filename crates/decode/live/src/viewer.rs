@@ -5,8 +5,9 @@ use crate::error::Error;
 use crate::url::{Family, Url};
 use blkkin_lttng::viewer::{Seek, Session};
 use blkkin_reader::{LiveSet, Source};
+use blkkin_secure::{Credentials, Stream};
 use parking_lot::{Condvar, Mutex};
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -66,9 +67,10 @@ impl Default for State {
     }
 }
 
-/// Returns the sessions of a relay.
-pub fn list(url: &Url) -> Result<Vec<Session>, Error> {
-    let mut connection = Connection::open(url, Goal::List, LiveSet::default())?;
+/// Returns the sessions of a relay. Credentials are for a URL with TLS, here and in
+/// [`Viewer::open`].
+pub fn list(url: &Url, credentials: Option<&Credentials>) -> Result<Vec<Session>, Error> {
+    let mut connection = Connection::open(url, credentials, Goal::List, LiveSet::default())?;
     let never_stopped = Shared::default();
     while connection.step(&never_stopped)? {
         connection.check_opening()?;
@@ -78,12 +80,13 @@ pub fn list(url: &Url) -> Result<Vec<Session>, Error> {
 
 impl Viewer {
     /// Attaches to the session of a URL, from a position on. Fails if the URL has no session.
-    pub fn open(url: &Url, seek: Seek) -> Result<Viewer, Error> {
+    pub fn open(url: &Url, credentials: Option<&Credentials>, seek: Seek) -> Result<Viewer, Error> {
         let Some(name) = url.session.clone() else {
             return Err(Error::Refused("the URL has no session"));
         };
         let set = LiveSet::default();
-        let mut connection = Connection::open(url, Goal::Read(name, seek), set.clone())?;
+        let mut connection =
+            Connection::open(url, credentials, Goal::Read(name, seek), set.clone())?;
         let shared = Arc::new(Shared::default());
         while !connection.client.is_attached() && connection.step(&shared)? {
             connection.check_opening()?;
@@ -144,7 +147,7 @@ impl Drop for Viewer {
 /// Client with its socket.
 struct Connection {
     client: Client,
-    socket: TcpStream,
+    stream: Stream,
     address: String,
     begun: Instant,
     /// Time of the last request, from which its reply is awaited.
@@ -155,19 +158,19 @@ struct Connection {
 }
 
 impl Connection {
-    fn open(url: &Url, goal: Goal, set: LiveSet) -> Result<Connection, Error> {
+    fn open(
+        url: &Url,
+        credentials: Option<&Credentials>,
+        goal: Goal,
+        set: LiveSet,
+    ) -> Result<Connection, Error> {
         let address = url.relay().to_string();
         let failed = |error| Error::Connect { address: address.clone(), error };
-        let socket = connect(url).map_err(failed)?;
-        let set_up = socket
-            .set_nodelay(true)
-            .and_then(|()| socket.set_read_timeout(Some(READ_TIME)))
-            .and_then(|()| socket.set_write_timeout(Some(REPLY_TIME_MAX)));
-        set_up.map_err(failed)?;
+        let stream = connect(url, credentials).map_err(failed)?;
         let begun = Instant::now();
         let client = Client::new(goal, set);
         let buffer = vec![0; BUFFER_SIZE];
-        Ok(Connection { client, socket, address, begun, sent: begun, stopped: None, buffer })
+        Ok(Connection { client, stream, address, begun, sent: begun, stopped: None, buffer })
     }
 
     /// Reads the session to its end.
@@ -201,7 +204,7 @@ impl Connection {
                 let mut bytes = Vec::new();
                 request.encode(&mut bytes);
                 self.sent = Instant::now();
-                self.socket.write_all(&bytes).map_err(|error| self.lost(&error.to_string()))?;
+                self.stream.write_all(&bytes).map_err(|error| self.lost(&error.to_string()))?;
             }
             Step::Receive => self.receive()?,
             Step::Wait(until) => {
@@ -216,10 +219,9 @@ impl Connection {
     }
 
     fn receive(&mut self) -> Result<(), Error> {
-        match self.socket.read(&mut self.buffer) {
-            Ok(0) => Err(self.lost("the relay has closed it")),
-            Ok(size) => {
-                let bytes = self.buffer.get(..size).unwrap_or_default();
+        match self.stream.read(&mut self.buffer) {
+            Ok(None) => Err(self.lost("the relay has closed it")),
+            Ok(Some(bytes)) => {
                 self.sent = Instant::now();
                 self.client.receive(self.begun.elapsed(), bytes)
             }
@@ -276,7 +278,19 @@ fn is_timeout(error: &io::Error) -> bool {
 }
 
 /// Connects to the first address that answers.
-fn connect(url: &Url) -> io::Result<TcpStream> {
+fn connect(url: &Url, credentials: Option<&Credentials>) -> io::Result<Stream> {
+    let socket = connect_socket(url)?;
+    socket.set_nodelay(true)?;
+    socket.set_read_timeout(Some(READ_TIME))?;
+    socket.set_write_timeout(Some(REPLY_TIME_MAX))?;
+    match (url.is_secure, credentials) {
+        (false, _) => Ok(Stream::plain(socket)),
+        (true, Some(credentials)) => Stream::secure(socket, &url.host, credentials),
+        (true, None) => Err(io::Error::other("there are no credentials")),
+    }
+}
+
+fn connect_socket(url: &Url) -> io::Result<TcpStream> {
     let is_permitted = |address: &SocketAddr| match url.family {
         Family::Any => true,
         Family::V4 => address.is_ipv4(),

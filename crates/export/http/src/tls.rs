@@ -5,10 +5,9 @@ use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tokio_rustls::rustls::pki_types::ServerName;
 
 /// TLS settings for a server.
 #[derive(Clone)]
@@ -30,11 +29,12 @@ impl Tls {
     pub fn new(host: &str, ca: Option<&Path>, is_http2: bool) -> Result<Tls, String> {
         let name = ServerName::try_from(host.to_owned());
         let name = name.map_err(|_| format!("{host} cannot have a certificate"))?;
+        let roots = blkkin_secure::trusted_roots(ca).map_err(|error| error.to_string())?;
         let provider = Arc::new(ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?;
-        let mut config = config.with_root_certificates(trusted_roots(ca)?).with_no_client_auth();
+        let mut config = config.with_root_certificates(roots).with_no_client_auth();
         let protocol: &[u8] = if is_http2 { b"h2" } else { b"http/1.1" };
         config.alpn_protocols = vec![protocol.to_vec()];
         Ok(Tls { connector: TlsConnector::from(Arc::new(config)), name })
@@ -44,28 +44,4 @@ impl Tls {
         let stream = self.connector.connect(self.name.clone(), stream).await;
         stream.map_err(|error| format!("cannot connect by TLS: {error}"))
     }
-}
-
-/// Loads the trusted certificates from the file, or from the system.
-fn trusted_roots(ca: Option<&Path>) -> Result<RootCertStore, String> {
-    let mut roots = RootCertStore::empty();
-    let Some(file) = ca else {
-        let found = rustls_native_certs::load_native_certs();
-        roots.add_parsable_certificates(found.certs);
-        if roots.is_empty() {
-            return Err("the system has none that it trusts; name a file of some".to_owned());
-        }
-        return Ok(roots);
-    };
-    let wrong = |why: String| format!("{}: {why}", file.display());
-    for certificate in
-        CertificateDer::pem_file_iter(file).map_err(|error| wrong(error.to_string()))?
-    {
-        let certificate = certificate.map_err(|error| wrong(error.to_string()))?;
-        roots.add(certificate).map_err(|error| wrong(error.to_string()))?;
-    }
-    if roots.is_empty() {
-        return Err(wrong("there is no certificate in it (PEM)".to_owned()));
-    }
-    Ok(roots)
 }

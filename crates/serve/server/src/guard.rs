@@ -6,14 +6,12 @@
 //! contains the page's origin, and is sent with requests that change something.
 
 use crate::settings::{Settings, StartError};
+use blkkin_secure::Tokens;
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header, request};
 use parking_lot::RwLock;
-use std::fs;
 use std::net::IpAddr;
-use std::path::Path;
 use std::sync::Arc;
-use subtle::{Choice, ConstantTimeEq};
 
 /// Rules by which the server permits or denies requests.
 #[derive(Debug)]
@@ -32,23 +30,6 @@ pub(crate) enum Access {
     Read,
     /// Permission to send spans.
     Write,
-}
-
-/// Tokens of all token files, by the permission that they give. Empty without token files.
-#[derive(Debug, Default)]
-pub(crate) struct Tokens {
-    both: Vec<Token>,
-    read: Vec<Token>,
-    write: Vec<Token>,
-}
-
-/// Secret token of a client. `Debug` does not show it.
-struct Token(Vec<u8>);
-
-impl std::fmt::Debug for Token {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Token")
-    }
 }
 
 /// Reason why a request is denied.
@@ -70,7 +51,7 @@ pub(crate) enum Denial {
 impl Guard {
     pub(crate) fn new(settings: &Settings) -> Result<Guard, StartError> {
         let lower = |names: &[String]| names.iter().map(|name| name.to_ascii_lowercase()).collect();
-        let tokens = RwLock::new(Arc::new(Tokens::read(settings)?));
+        let tokens = RwLock::new(Arc::new(Tokens::read(&settings.token_files())?));
         Ok(Guard { tokens, hosts: lower(&settings.hosts), origins: lower(&settings.origins) })
     }
 
@@ -116,13 +97,13 @@ impl Guard {
         if head.method == Method::OPTIONS {
             return Ok(());
         }
-        self.tokens().check(&head.headers, access)
+        check_token(&self.tokens(), &head.headers, access)
     }
 
     /// Returns whether a request has the permission `access`, by its token or because the server
     /// has no tokens.
     pub(crate) fn permits(&self, headers: &HeaderMap, access: Access) -> bool {
-        self.tokens().check(headers, access).is_ok()
+        check_token(&self.tokens(), headers, access).is_ok()
     }
 
     /// Returns the value of `Access-Control-Allow-Origin`; `None` if the request has no `Origin`,
@@ -163,69 +144,25 @@ impl Guard {
     }
 }
 
-impl Tokens {
-    /// Reads the token files. Fails if a file is unusable, or if the only file is for one of the
-    /// permissions, as no token would have the other permission.
-    pub(crate) fn read(settings: &Settings) -> Result<Tokens, StartError> {
-        let Settings { token_file, read_token_file, write_token_file, .. } = settings;
-        match (token_file, read_token_file, write_token_file) {
-            (None, Some(_), None) => return Err(StartError::Tokens { missing: "writing" }),
-            (None, None, Some(_)) => return Err(StartError::Tokens { missing: "reading" }),
-            _ => {}
+/// Checks the token of a request.
+fn check_token(tokens: &Tokens, headers: &HeaderMap, access: Access) -> Result<(), Denial> {
+    let access = match access {
+        Access::Open => return Ok(()),
+        _ if tokens.is_empty() => return Ok(()),
+        Access::Read => blkkin_secure::Access::Read,
+        Access::Write => blkkin_secure::Access::Write,
+    };
+    let value = headers.get(header::AUTHORIZATION).map_or(&b""[..], HeaderValue::as_bytes);
+    let response = match value.split_at_checked(7) {
+        Some((scheme, response)) if scheme.eq_ignore_ascii_case(b"Bearer ") => {
+            response.trim_ascii()
         }
-        Ok(Tokens {
-            both: read(token_file.as_deref())?,
-            read: read(read_token_file.as_deref())?,
-            write: read(write_token_file.as_deref())?,
-        })
-    }
-
-    fn is_empty(&self) -> bool {
-        [&self.both, &self.read, &self.write].iter().all(|tokens| tokens.is_empty())
-    }
-
-    /// Checks the token of a request. The token is compared with all tokens in constant time, so
-    /// the duration reveals only the number and the lengths of the tokens.
-    fn check(&self, headers: &HeaderMap, access: Access) -> Result<(), Denial> {
-        if access == Access::Open || self.is_empty() {
-            return Ok(());
-        }
-        let value = headers.get(header::AUTHORIZATION).map_or(&b""[..], HeaderValue::as_bytes);
-        let response = match value.split_at_checked(7) {
-            Some((scheme, response)) if scheme.eq_ignore_ascii_case(b"Bearer ") => {
-                response.trim_ascii()
-            }
-            _ => b"",
-        };
-        let knows = |tokens: &[Token]| {
-            tokens.iter().fold(Choice::from(0), |known, token| known | token.0.ct_eq(response))
-        };
-        let (both, read, write) = (knows(&self.both), knows(&self.read), knows(&self.write));
-        let permitted = if access == Access::Write { write } else { read };
-        match (bool::from(both | permitted), bool::from(read | write)) {
-            (true, _) => Ok(()),
-            (false, true) => Err(Denial::Access),
-            (false, false) => Err(Denial::Token),
-        }
-    }
-}
-
-/// Reads the tokens in a file, one per line. Fails if the file is unreadable or has no token.
-/// Without a path, returns no tokens.
-fn read(path: Option<&Path>) -> Result<Vec<Token>, StartError> {
-    let Some(path) = path else { return Ok(Vec::new()) };
-    let unusable = |reason| StartError::File { path: path.to_owned(), reason };
-    let text = fs::read_to_string(path).map_err(|error| unusable(error.to_string()))?;
-    let tokens: Vec<Token> = text
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .map(|line| Token(line.as_bytes().to_vec()))
-        .collect();
-    match tokens.is_empty() {
-        true => Err(unusable("has no token".to_owned())),
-        false => Ok(tokens),
-    }
+        _ => b"",
+    };
+    tokens.check(response, access).map_err(|denial| match denial {
+        blkkin_secure::Denial::Unknown => Denial::Token,
+        blkkin_secure::Denial::Access => Denial::Access,
+    })
 }
 
 /// Returns the host to which a request is addressed, from `Host`, or from the URI in HTTP/2.

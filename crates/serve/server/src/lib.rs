@@ -29,4 +29,4 @@ mod shared;
 mod tls;
 
 pub use server::{Entrance, Running, Server, ServerState};
-pub use settings::{Listen, Network, Settings, StartError, Tls};
+pub use settings::{Listen, Settings, StartError, Tls};

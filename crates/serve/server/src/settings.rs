@@ -1,10 +1,10 @@
 //! Settings of the server: addresses, access rules and limits. Start at [`Settings`].
 
+use blkkin_secure::{Network, TokenFiles};
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 /// Settings of the server, which do not change while it runs.
@@ -75,45 +75,6 @@ pub struct Tls {
     pub key: PathBuf,
 }
 
-/// Network of IP addresses, given by an address and a prefix length.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Network {
-    address: IpAddr,
-    prefix: u32,
-}
-
-impl Network {
-    /// Returns whether an address is in the network.
-    pub fn contains(&self, address: IpAddr) -> bool {
-        let shift = |bits: u32| bits - self.prefix;
-        match (self.address, address.to_canonical()) {
-            (IpAddr::V4(own), IpAddr::V4(other)) => {
-                (own.to_bits() ^ other.to_bits()).checked_shr(shift(32)).unwrap_or(0) == 0
-            }
-            (IpAddr::V6(own), IpAddr::V6(other)) => {
-                (own.to_bits() ^ other.to_bits()).checked_shr(shift(128)).unwrap_or(0) == 0
-            }
-            _ => false,
-        }
-    }
-}
-
-impl FromStr for Network {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Network, String> {
-        let (address, prefix) = text.split_once('/').unwrap_or((text, ""));
-        let wrong = || "not a network, such as 10.0.0.0/8 or fd00::/8".to_owned();
-        let address: IpAddr = address.parse().map_err(|_| wrong())?;
-        let bits = if address.is_ipv4() { 32 } else { 128 };
-        let prefix = match text.contains('/') {
-            true => prefix.parse().ok().filter(|prefix| *prefix <= bits).ok_or_else(wrong)?,
-            false => bits,
-        };
-        Ok(Network { address, prefix })
-    }
-}
-
 impl Settings {
     /// Returns whether a host with this address may connect: any host if there are no trusted
     /// networks, otherwise one with a loopback address or in a trusted network.
@@ -126,9 +87,15 @@ impl Settings {
 
     /// Returns whether there is any token file, so that requests need tokens.
     pub fn has_tokens(&self) -> bool {
-        self.token_file.is_some()
-            || self.read_token_file.is_some()
-            || self.write_token_file.is_some()
+        !self.token_files().is_empty()
+    }
+
+    pub(crate) fn token_files(&self) -> TokenFiles {
+        TokenFiles {
+            both: self.token_file.clone(),
+            read: self.read_token_file.clone(),
+            write: self.write_token_file.clone(),
+        }
     }
 
     /// Sets the connection limits for a process with `descriptors` descriptors. Three eighths of
@@ -176,12 +143,6 @@ pub enum StartError {
         /// Protection that is missing, as text for the message.
         missing: &'static str,
     },
-    /// The token files permit only queries or only sending spans, so no token would permit the
-    /// other access.
-    Tokens {
-        /// Access that no token would permit: `reading` or `writing`.
-        missing: &'static str,
-    },
     /// A listening socket cannot be opened, or the thread of a Scribe listener cannot be started.
     Listen {
         /// Address on which the server should listen.
@@ -189,13 +150,9 @@ pub enum StartError {
         /// Error that the operating system returned.
         error: io::Error,
     },
-    /// A certificate, key or token file cannot be used.
-    File {
-        /// Path of the unusable file.
-        path: PathBuf,
-        /// Reason why the file cannot be used, as text for the message.
-        reason: String,
-    },
+    /// A certificate, key or token file cannot be used, or no token would permit queries or sending
+    /// spans.
+    Keys(blkkin_secure::Error),
     /// The runtime of the server's threads cannot be created.
     Threads(io::Error),
 }
@@ -206,11 +163,10 @@ impl fmt::Display for StartError {
             StartError::Open { address, missing } => {
                 write!(f, "{address} can be reached from other machines, and {missing}")
             }
-            StartError::Tokens { missing } => write!(f, "tokens for {missing} are missing"),
             StartError::Listen { address, error } => {
                 write!(f, "cannot listen on {address}: {error}")
             }
-            StartError::File { path, reason } => write!(f, "{}: {reason}", path.display()),
+            StartError::Keys(error) => write!(f, "{error}"),
             StartError::Threads(error) => write!(f, "cannot start threads: {error}"),
         }
     }
@@ -218,36 +174,14 @@ impl fmt::Display for StartError {
 
 impl std::error::Error for StartError {}
 
+impl From<blkkin_secure::Error> for StartError {
+    fn from(error: blkkin_secure::Error) -> StartError {
+        StartError::Keys(error)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Network;
-
-    #[test]
-    fn networks_contain_their_addresses() {
-        fn check(network: &str, inside: &[&str], outside: &[&str]) {
-            let network: Network = network.parse().expect(network);
-            let contains = |text: &&str| network.contains(text.parse().expect("an address"));
-            assert!(inside.iter().all(contains), "{network:?} {inside:?}");
-            assert!(!outside.iter().any(contains), "{network:?} {outside:?}");
-        }
-        check(
-            "10.0.0.0/8",
-            &["10.0.0.0", "10.255.255.255", "::ffff:10.1.2.3"],
-            &["11.0.0.0", "::"],
-        );
-        check("10.1.2.3/15", &["10.0.0.1", "10.1.255.255"], &["10.2.0.0"]);
-        check("10.1.2.3", &["10.1.2.3"], &["10.1.2.2"]);
-        check("10.1.2.3/32", &["10.1.2.3"], &["10.1.2.2"]);
-        check("0.0.0.0/0", &["1.2.3.4", "255.255.255.255"], &["::1"]);
-        check("fd00::/8", &["fdff::1"], &["fe00::", "10.0.0.1"]);
-        check("::/0", &["::1", "ffff::"], &["1.2.3.4"]);
-        for wrong in
-            ["", "/", "10.0.0.0/", "10.0.0.0/33", "10.0.0.0/-1", "::/129", "10.0.0/8", "a/8"]
-        {
-            assert!(wrong.parse::<Network>().is_err(), "{wrong}");
-        }
-    }
-
     #[test]
     fn descriptors_are_shared_out() {
         let mut settings = super::Settings::default();

@@ -3,11 +3,12 @@
 use crate::assets::Assets;
 use crate::connections::Connections;
 use crate::counts::{Counts, RequestLatencies};
-use crate::guard::{Guard, Tokens};
+use crate::guard::Guard;
 use crate::settings::{Settings, StartError};
 use crate::tls;
 use blkkin_collector::{Budget, Collector};
 use blkkin_query::Api;
+use blkkin_secure::Tokens;
 use blkkin_store::SpanStore;
 use parking_lot::RwLock;
 use std::sync::Arc;
@@ -43,7 +44,7 @@ impl Shared {
     /// Reads the certificate, its key and the tokens again. If any file is unusable, the current
     /// certificate, key and tokens stay in use.
     pub(crate) fn reload(&self) -> Result<(), StartError> {
-        let tokens = Tokens::read(&self.settings)?;
+        let tokens = Tokens::read(&self.settings.token_files())?;
         let tls = self.settings.tls.as_ref().map(tls::acceptor).transpose()?;
         self.guard.set_tokens(tokens);
         *self.tls.write() = tls;

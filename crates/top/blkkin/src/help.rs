@@ -20,6 +20,15 @@ macro_rules! agent_help {
 /// Notes at the end of the help pages of commands that do not use the node's agent.
 pub(crate) const EXIT_HELP: &str = exit_help!();
 
+/// Notes at the end of the help pages of commands that connect to relays.
+pub(crate) const RELAY_HELP: &str = concat!(
+    "nets://HOST is a relay with TLS. The directory $BLKKIN_RELAY_CREDENTIALS [default: \
+     /etc/blkkin/relay-credentials for root, else blkkin/relay-credentials in $XDG_CONFIG_HOME or \
+     ~/.config] has the certificate that signed the relay's (ca.pem; without it, those of the system \
+     count), and a token (token) or a certificate with its key (cert.pem, key.pem).\n",
+    exit_help!()
+);
+
 /// Notes at the end of the help pages of commands that use the node's agent.
 pub(crate) const AGENT_HELP: &str = agent_help!();
 

@@ -4,6 +4,7 @@ use crate::exit::{self, Error};
 use crate::input::InputArgs;
 use crate::interrupt::Interrupt;
 use crate::output::plural;
+use crate::relay_credentials;
 use blkkin_live::{Error as LiveError, Progress, Seek, Session, Url, Viewer};
 use blkkin_reader::{Consumer, Follower, Reading, Source, Stats};
 use std::time::Duration;
@@ -157,7 +158,8 @@ fn open_session(url: Url, from: From) -> Result<RelayFeed, Error> {
         From::Beginning => Seek::Beginning,
         From::Now => Seek::Last,
     };
-    match Viewer::open(&url, seek) {
+    let credentials = relay_credentials::for_relay(url.is_secure)?;
+    match Viewer::open(&url, credentials.as_ref(), seek) {
         Ok(viewer) => Ok(RelayFeed { viewer, url, last: None }),
         Err(error) => Err(failed(&error, &url)),
     }
@@ -171,6 +173,11 @@ pub(crate) fn failed(error: &LiveError, url: &Url) -> Error {
 fn describe(error: &LiveError, url: &Url, message: &str) -> Error {
     let failed = Error::failed(message);
     let create = format!("`lttng create NAME --live --set-url=net://{}`", url.host);
+    if let LiveError::Connect { error, .. } = error
+        && let Some(hint) = relay_credentials::hint(error).filter(|_| url.is_secure)
+    {
+        return failed.hint(hint);
+    }
     match error {
         LiveError::Connect { .. } => failed.hint(format!(
             "start a relay there, such as lttng-relayd, or give the port of its viewers: \

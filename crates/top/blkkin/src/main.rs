@@ -3,6 +3,7 @@
 
 mod commands;
 mod conversation;
+mod daemon_options;
 mod definition;
 mod directories;
 mod exit;
@@ -20,6 +21,7 @@ mod man;
 mod output;
 mod progress;
 mod reach;
+mod relay_credentials;
 mod service_manager;
 mod table;
 mod terminal;
@@ -128,7 +130,7 @@ fn main() -> ExitCode {
     }
     let words = std::env::args_os().collect();
     let variable = |name: &str| std::env::var_os(name);
-    let words = match commands::server::options::complete(words, &Cli::command(), variable) {
+    let words = match daemon_options::complete(words, &Cli::command(), variable) {
         Ok(words) => words,
         Err(error) => return error.report().into(),
     };

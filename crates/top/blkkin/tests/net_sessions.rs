@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use support::node::{self, Node, Program, check_all, eventually, read};
-use support::process::Running;
+use support::process::{Running, Signal, signal};
 use support::relay::{Kind, Relay};
 use support::server::{Server, http, on_free_ports};
 use support::{is_installed, skip};
@@ -146,6 +146,104 @@ fn requests_of_a_session_are_followed() {
     assert_eq!(ended.status.code(), Some(0), "{:?}", ended.errors);
     requests += ended.lines.iter().filter(|line| is_request(line)).count() as u64;
     assert_eq!(requests, recorded);
+}
+
+/// Makes an authority, a relay's certificate, and directories with credentials of a node and of a
+/// viewer. Returns the relay's options.
+fn make_keys(home: &Path) -> Vec<String> {
+    let mut ca = rcgen::CertificateParams::new(Vec::new()).expect("parameters");
+    ca.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let ca_key = rcgen::KeyPair::generate().expect("a key");
+    let ca_pem = ca.self_signed(&ca_key).expect("a certificate").pem();
+    let issuer = rcgen::Issuer::new(ca, ca_key);
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let relay = rcgen::CertificateParams::new(["localhost".to_owned()]).expect("parameters");
+    let relay = relay.signed_by(&key, &issuer).expect("a certificate");
+    let write = |name: &str, text: &str| {
+        fs::write(home.join(name), text).expect("written");
+        home.join(name).to_str().expect("text").to_owned()
+    };
+    let mut options = Vec::new();
+    for (option, name, text) in [
+        ("--tls-cert", "relay.pem", relay.pem()),
+        ("--tls-key", "relay.key", key.serialize_pem()),
+        ("--write-token-file", "nodes", "secret-of-node\n".to_owned()),
+        ("--read-token-file", "viewers", "secret-of-viewer\n".to_owned()),
+    ] {
+        options.extend([option.to_owned(), write(name, &text)]);
+    }
+    for client in ["node", "viewer"] {
+        fs::create_dir(home.join(client)).expect("a directory");
+        write(&format!("{client}/ca.pem"), &ca_pem);
+        write(&format!("{client}/token"), &format!("secret-of-{client}"));
+    }
+    options
+}
+
+/// Nodes, viewers and servers reach a relay with TLS by their tokens, and by no other way.
+#[test]
+fn relays_with_tls_ask_for_tokens() {
+    let node = Node::new();
+    let home = node.directory.path();
+    let options = make_keys(home);
+    let relay = Relay::start_secure(home, &options, &home.join("viewer"));
+    let credentials = |of: &str, mut command: Command| {
+        command.env("BLKKIN_RELAY_CREDENTIALS", home.join(of));
+        command
+    };
+    let spools = spools(&node);
+    let agent = node.command(&["agent", "--traces", spools.to_str().unwrap()]);
+    let _agent = node.agent_by(credentials("node", agent));
+    let server =
+        Server::start(on_free_ports(&mut credentials("viewer", node.command(&[]))).args([
+            "--memory",
+            "--from",
+            &relay.url(),
+        ]));
+    begin_session(&node, &["--net", &relay.target()]);
+    let program = Program::start(node.test_program(&[], "requests"));
+    let session = eventually("the relay has the session", || relay.session());
+    let url = session["url"].as_str().expect("a URL");
+    assert!(url.starts_with("nets://localhost:"), "{url}");
+    let mut view = Running::start(credentials("viewer", node.command(&["view"])).arg(url));
+    for _ in 0..100 {
+        view.line();
+    }
+    let refused = |mut command: Command, part: &str| {
+        let output = command.output().expect("a command");
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && errors.contains(part), "{command:?}: {errors}");
+        assert!(!errors.contains("secret-of"), "{errors}");
+    };
+    let plain = relay.url().replace("nets", "net");
+    let ls = |url: &str| node.command(&["live", "ls", url]);
+    refused(credentials("node", ls(&relay.url())), "the token does not permit this");
+    refused(credentials("nowhere", ls(&relay.url())), "ca.pem");
+    refused(ls(&plain), "closed");
+    let forward = ["forward", "--name", "x", home.to_str().unwrap(), &relay.target()];
+    refused(credentials("viewer", node.command(&forward)), "the token does not permit this");
+    if is_installed("babeltrace2") {
+        let mut theirs = Command::new("babeltrace2");
+        theirs.args(["-i", "lttng-live", &url.replace("nets", "net")]);
+        refused(theirs, "Cannot");
+    }
+    eventually("requests are stored", || (stored(&server).0 > 0).then_some(()));
+    // Tokens are replaced while connections last.
+    fs::write(home.join("viewers"), "another-secret\n").expect("written");
+    signal(relay.child.id(), Signal::HUP);
+    eventually("the token is no longer known", || {
+        let output = credentials("viewer", ls(&relay.url())).output().expect("a command");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        errors.contains("the token is not known").then_some(())
+    });
+    view.line();
+    fs::write(home.join("viewer/token"), "another-secret").expect("written");
+    let recorded = program.end();
+    node.run(&["session", "destroy", "s"]);
+    assert_eq!(view.end().status.code(), Some(0));
+    await_delivery(&node);
+    let all = (recorded, 2 * recorded);
+    eventually("all is stored", || (stored(&server) == all).then_some(()));
 }
 
 /// Returns the numbers of requests and of spans that a server has. A request that is under way when

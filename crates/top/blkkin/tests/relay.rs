@@ -202,7 +202,7 @@ fn it_runs_as_a_service() {
 #[test]
 fn commands_say_what_is_wrong() {
     for (words, status, part) in [
-        (&["relay", "--listen", "0.0.0.0"][..], 2, "--trust-network"),
+        (&["relay", "--listen", "0.0.0.0"][..], 2, "--trusted-network"),
         (&["relay", "--listen", "nowhere"], 2, "--listen"),
         (&["forward", "/nonexistent", "net://localhost"], 1, "is no directory"),
         (&["forward", "/tmp", "localhost"], 2, "net://HOST"),

@@ -202,7 +202,7 @@ fn only_the_unit_knows_the_prefix() {
 /// Systemd units, the subcommands of `blkkin` that they start, and further arguments.
 const UNITS: [(&str, &str, &str); 3] = [
     ("blkkin-agent.service", "agent", ""),
-    ("blkkin-relay.service", "relay", " --output %S/blkkin-relay $BLKKIN_RELAY_OPTIONS"),
+    ("blkkin-relay.service", "relay", ""),
     ("blkkin-server.service", "server", ""),
 ];
 

@@ -93,7 +93,9 @@ fn files_that_cannot_be_used_are_named() {
     ] {
         let settings = Settings { tls, token_file, ..Settings::default() };
         match starts(settings) {
-            Err(StartError::File { path, .. }) => assert!(path.ends_with(expected)),
+            Err(StartError::Keys(blkkin_secure::Error::File { path, .. })) => {
+                assert!(path.ends_with(expected))
+            }
             other => panic!("{other:?} instead of {expected}"),
         }
     }

@@ -4,6 +4,7 @@ use crate::exit::{self, Error, Exit};
 use crate::interrupt::Interrupt;
 use crate::limits::raise_descriptors;
 use crate::output::{ignore_closed_pipe, plural, raw_stdout};
+use crate::relay_credentials;
 use blkkin_forward::{Delivery, Persistence, Report, SessionName, Target, Totals};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -26,14 +27,14 @@ use std::path::{Path, PathBuf};
         blkkin forward /data/web net://collector\n  \
         blkkin forward --follow /data/web net://collector      while it is recorded\n  \
         blkkin forward --name friday /data/web net://localhost:5342:5343",
-    after_help = crate::help::EXIT_HELP
+    after_help = crate::help::RELAY_HELP
 )]
 pub(crate) struct Args {
     /// Trace directory, or directory above traces
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 
-    /// Relay: `net://HOST[:CONTROL_PORT[:DATA_PORT]]`
+    /// Relay: `net://HOST[:CONTROL_PORT[:DATA_PORT]]`, or `nets://` for one with TLS
     #[arg(value_name = "URL")]
     target: Target,
 
@@ -66,7 +67,10 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
             io::ErrorKind::ConnectionRefused => {
                 told.hint("start `blkkin relay` there, or name its ports: net://HOST:CONTROL:DATA")
             }
-            _ => told,
+            _ => match relay_credentials::hint(&error).filter(|_| args.target.is_secure) {
+                Some(hint) => told.hint(hint),
+                None => told,
+            },
         }
     };
     let (ending, persistence) = match args.follow {
@@ -76,7 +80,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     // Each stream has two files.
     raise_descriptors();
     let mut delivery =
-        Delivery::new(args.target.clone(), session.clone(), &args.directory, persistence);
+        Delivery::new(args.target.clone(), session.clone(), &args.directory, persistence)
+            .with_credentials(relay_credentials::read);
     let (mut path, mut is_complete) = (String::new(), true);
     let mut report = |report: Report<'_>| match report {
         Report::Connected(at) => {

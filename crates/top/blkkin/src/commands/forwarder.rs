@@ -5,6 +5,7 @@ use super::waiting;
 use crate::exit::{Error, Exit};
 use crate::limits::raise_descriptors;
 use crate::output::agent_log;
+use crate::relay_credentials::CredentialReader;
 use blkkin_agent::{WaitingProcess, confine_forwarder};
 use blkkin_client::{Client, Timeouts};
 use blkkin_control::{Destination, ForwardProgress, ForwardReport, ForwardTask, Reply, Request};
@@ -68,6 +69,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Error> {
     // Each stream has two files.
     raise_descriptors();
     confine_forwarder().iter().for_each(|line| agent_log(line));
+    let credentials = CredentialReader::start().map_err(failed)?;
     let (sender, reports) = channel();
     let of_reports = connect(&socket)?;
     thread::spawn(move || send_reports(of_reports, &reports));
@@ -77,7 +79,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Error> {
     loop {
         let request = Request::AwaitForwarding(std::mem::take(&mut is_first));
         match client.request_all(&request) {
-            Ok(replies) => apply(replies, &mut sendings, &sender),
+            Ok(replies) => apply(replies, &mut sendings, &sender, &credentials),
             // The agent has ended.
             Err(_) => break,
         }
@@ -149,6 +151,7 @@ fn apply(
     replies: Vec<Reply>,
     sendings: &mut HashMap<u64, Sending>,
     reports: &Sender<ForwardReport>,
+    credentials: &CredentialReader,
 ) {
     let tasks = replies.into_iter().filter_map(|reply| match reply {
         Reply::ForwardTask(task) => Some(task),
@@ -160,7 +163,7 @@ fn apply(
         let (number, has_ended) = (task.number, task.has_ended);
         let sending = match sendings.remove(&number) {
             Some(sending) => Ok(sending),
-            None => Sending::start(task, reports.clone()),
+            None => Sending::start(task, reports.clone(), credentials.clone()),
         };
         match sending {
             Ok(mut sending) => {
@@ -175,12 +178,18 @@ fn apply(
 }
 
 impl Sending {
-    fn start(task: ForwardTask, reports: Sender<ForwardReport>) -> io::Result<Sending> {
+    fn start(
+        task: ForwardTask,
+        reports: Sender<ForwardReport>,
+        credentials: CredentialReader,
+    ) -> io::Result<Sending> {
         let (ending, told) = UnixStream::pair()?;
         let work = move || {
             let (user, group) = (task.user, task.group);
             let progress = ForwardProgress::default();
-            let mut reporter = Reporter { task, reports, progress, removed: 0, removed_told: 0 };
+            let (removed, removed_told) = (0, 0);
+            let mut reporter =
+                Reporter { task, reports, credentials, progress, removed, removed_told };
             while let Err(error) = blkkin_sys::as_user(user, group, || reporter.deliver(&told)) {
                 reporter.report(&Report::Lost(&error));
                 thread::sleep(RETRY_PAUSE);
@@ -211,6 +220,7 @@ fn printable(text: &str) -> String {
 struct Reporter {
     task: ForwardTask,
     reports: Sender<ForwardReport>,
+    credentials: CredentialReader,
     progress: ForwardProgress,
     /// Number of bytes removed from the spool, and how many of them the agent was told.
     removed: u64,
@@ -226,7 +236,8 @@ impl Reporter {
         let session = SessionName { host, name, producer };
         let directory = self.task.directory.clone();
         let delivery = Delivery::new(target, session, &directory, Persistence::Forever);
-        let mut delivery = delivery.resume()?;
+        let credentials = self.credentials.clone();
+        let mut delivery = delivery.with_credentials(move || credentials.read()).resume()?;
         if is_spool {
             delivery = delivery.remove_delivered();
         }

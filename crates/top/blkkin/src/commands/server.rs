@@ -1,7 +1,6 @@
 //! `blkkin server`: collects spans from the network, stores them, and answers queries.
 
 mod log;
-pub(crate) mod options;
 mod positions;
 mod relays;
 mod watch;
@@ -11,7 +10,8 @@ use crate::exit::{Error, Exit};
 use crate::service_manager;
 use crate::values;
 use blkkin_lake::{Lake, Options, Retention};
-use blkkin_server::{Listen, Network, Running, Server, Settings, StartError, Tls};
+use blkkin_secure::Network;
+use blkkin_server::{Listen, Running, Server, Settings, StartError, Tls};
 use blkkin_store::{Capacity, MemoryStore, Policy, SpanStore};
 use blkkin_wire::Limits;
 use log::{Level, Log, LogFormat};
@@ -57,7 +57,7 @@ use std::time::{Duration, Instant};
         blkkin server --listen 0.0.0.0:9411 --trusted-network 10.0.0.0/8 --host zipkin\n  \
         blkkin server --from net://127.0.0.1                       requests of all nodes, live\n  \
         curl 'http://127.0.0.1:9411/api/blkkin/v1/search?order=slowest'",
-    after_help = crate::help::EXIT_HELP
+    after_help = crate::help::RELAY_HELP
 )]
 pub(crate) struct Args {
     /// File with options, one `OPTION = VALUE` a line
@@ -168,7 +168,7 @@ pub(crate) struct Args {
     origin: Vec<String>,
 
     /// Store the requests of a relay's live sessions, too: net://HOST for all, also later ones, or
-    /// net://HOST/host/NODE/SESSION. Can be repeated
+    /// net://HOST/host/NODE/SESSION; nets:// for a relay with TLS. Can be repeated
     ///
     /// Sessions are read from their beginning. A server that is started again continues where the
     /// last one has ended, except with --memory.
@@ -230,7 +230,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
                 "or listen at an address of this machine alone, or behind a mesh or in a private network name those \
                  who may connect with --trusted-network",
             ),
-            StartError::Tokens { .. } => {
+            StartError::Keys(blkkin_secure::Error::Tokens { .. }) => {
                 told.hint("give both --read-token-file and --write-token-file, or --token-file")
             }
             _ => told,

@@ -16,6 +16,8 @@ pub struct Relay {
     pub control: u16,
     pub data: u16,
     pub live: u16,
+    /// Options of a relay with TLS, and the directory with the credentials of its viewers.
+    tls: Option<(Vec<String>, PathBuf)>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,10 +39,21 @@ impl Relay {
 
     /// Starts a relay that writes to a directory below `home`.
     pub fn start_in(home: &Path, kind: Kind) -> Relay {
-        Relay::start_on(home.join(format!("{kind:?}")), kind, free_ports())
+        Relay::start_on(home.join(format!("{kind:?}")), kind, free_ports(), None)
     }
 
-    fn start_on(directory: PathBuf, kind: Kind, [control, data, live]: [u16; 3]) -> Relay {
+    /// Starts a relay of ours with TLS. `credentials` are those of its viewers.
+    pub fn start_secure(home: &Path, options: &[String], credentials: &Path) -> Relay {
+        let tls = Some((options.to_owned(), credentials.to_owned()));
+        Relay::start_on(home.join("secure"), Kind::Ours, free_ports(), tls)
+    }
+
+    fn start_on(
+        directory: PathBuf,
+        kind: Kind,
+        [control, data, live]: [u16; 3],
+        tls: Option<(Vec<String>, PathBuf)>,
+    ) -> Relay {
         let mut command = match kind {
             Kind::Lttng => {
                 let mut command = Command::new("lttng-relayd");
@@ -58,12 +71,13 @@ impl Relay {
                 for (option, port) in ports {
                     command.arg(option).arg(port.to_string());
                 }
+                command.args(tls.iter().flat_map(|(options, _)| options));
                 command
             }
         };
         let command = command.arg("--output").arg(&directory);
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a relay");
-        let relay = Relay { kind, child, directory, control, data, live };
+        let relay = Relay { kind, child, directory, control, data, live, tls };
         eventually("the relay answers", || run(&mut relay.ls(&[])).status.success().then_some(()));
         relay
     }
@@ -77,20 +91,30 @@ impl Relay {
     /// Starts a relay on the ports and the directory of a killed one.
     pub fn restart(&mut self) {
         let ports = [self.control, self.data, self.live];
-        *self = Relay::start_on(self.directory.clone(), self.kind, ports);
+        *self = Relay::start_on(self.directory.clone(), self.kind, ports, self.tls.clone());
     }
 
     /// Returns the URL for producers.
     pub fn target(&self) -> String {
-        format!("net://127.0.0.1:{}:{}", self.control, self.data)
+        format!("{}:{}:{}", self.host(), self.control, self.data)
     }
 
     pub fn url(&self) -> String {
-        format!("net://127.0.0.1:{}", self.live)
+        format!("{}:{}", self.host(), self.live)
+    }
+
+    fn host(&self) -> &'static str {
+        match self.tls {
+            Some(_) => "nets://localhost",
+            None => "net://127.0.0.1",
+        }
     }
 
     pub fn ls(&self, options: &[&str]) -> Command {
         let mut command = blkkin(Path::new("/"));
+        if let Some((_, credentials)) = &self.tls {
+            command.env("BLKKIN_RELAY_CREDENTIALS", credentials);
+        }
         command.args(["live", "ls", &self.url()]).args(options);
         command
     }

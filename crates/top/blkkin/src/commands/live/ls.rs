@@ -3,6 +3,7 @@
 use crate::conversation::print;
 use crate::exit::{Error, Exit, note};
 use crate::live;
+use crate::relay_credentials;
 use crate::table::{Align, Table};
 use blkkin_live::{Session, Url};
 use std::collections::BTreeMap;
@@ -12,9 +13,10 @@ use std::collections::BTreeMap;
 /// A relay is `lttng-relayd`, or any program with its protocol. Only sessions with a live timer
 /// can be viewed. A session has one viewer at a time.
 #[derive(clap::Args, Debug)]
-#[command(after_help = crate::help::EXIT_HELP)]
+#[command(after_help = crate::help::RELAY_HELP)]
 pub(super) struct Ls {
-    /// Relay: net://HOST or net://HOST:PORT, with net4:// or net6:// for one kind of address
+    /// Relay: net://HOST or net://HOST:PORT, nets:// for one with TLS, and net4:// or net6:// for
+    /// one kind of address
     #[arg(value_name = "URL", default_value = "net://localhost", value_parser = parse)]
     relay: Url,
 
@@ -32,7 +34,8 @@ fn parse(text: &str) -> Result<Url, String> {
 }
 
 pub(super) fn run(args: &Ls) -> Result<Exit, Error> {
-    let sessions = blkkin_live::list(&args.relay);
+    let credentials = relay_credentials::for_relay(args.relay.is_secure)?;
+    let sessions = blkkin_live::list(&args.relay, credentials.as_ref());
     let sessions = joined(sessions.map_err(|error| live::failed(&error, &args.relay))?);
     let text = match args.json {
         true => json(&sessions, &args.relay),

@@ -7,8 +7,10 @@
 use super::log::{Level, Log};
 use super::positions::Positions;
 use crate::output::plural;
+use crate::relay_credentials;
 use blkkin_live::{Error, Late, Seek, Session, Url, Viewer};
 use blkkin_reader::Follower;
+use blkkin_secure::Credentials;
 use blkkin_server::Entrance;
 use blkkin_spans::{Collector, Limits, Request, Sink};
 use blkkin_wire::{Batch, Format};
@@ -135,7 +137,7 @@ impl Shared {
     fn find_sessions(self: &Arc<Self>, url: &Url) {
         let mut is_reachable = true;
         loop {
-            match blkkin_live::list(&url.relay()) {
+            match credentials(url).and_then(|own| blkkin_live::list(&url.relay(), own.as_ref())) {
                 Ok(sessions) => {
                     if !std::mem::replace(&mut is_reachable, true) {
                         self.log.line(Level::Info, &format!("{url} answers again"));
@@ -190,7 +192,9 @@ impl Shared {
 
     /// Reads a session to its end.
     fn read_session(&self, url: &Url) {
-        let viewer = match Viewer::open(url, Seek::Beginning) {
+        let opened = credentials(url)
+            .and_then(|credentials| Viewer::open(url, credentials.as_ref(), Seek::Beginning));
+        let viewer = match opened {
             Ok(viewer) => viewer,
             // The session has ended since it was listed.
             Err(Error::NoSession { .. }) => return,
@@ -351,4 +355,10 @@ impl Sink for StoringSink<'_> {
 /// Returns a time in nanoseconds since 1970 for people.
 fn time_text(ns: i64) -> String {
     jiff::Timestamp::from_nanosecond(ns.into()).map_or(String::new(), |time| format!("{time:.3}"))
+}
+
+/// Reads the credentials for a relay; `None` for one without TLS.
+fn credentials(url: &Url) -> Result<Option<Credentials>, Error> {
+    let failed = |error| Error::Connect { address: url.relay().to_string(), error };
+    url.is_secure.then(relay_credentials::read).transpose().map_err(failed)
 }

@@ -34,7 +34,7 @@ use blkkin_text::time::parse_duration;
         blkkin spans --to http://zipkin:9411 TRACE              to Zipkin\n  \
         blkkin spans --to otlps://collector --header-file key --queue q --follow TRACE\n  \
         blkkin spans --to otlps://collector --header-file key --queue q   what still waits there",
-    after_help = crate::help::EXIT_HELP,
+    after_help = crate::help::RELAY_HELP,
     mut_arg("paths", |paths| paths.required(false).required_unless_present("queue"))
 )]
 pub(crate) struct Args {

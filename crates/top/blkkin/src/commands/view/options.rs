@@ -24,7 +24,7 @@ use std::io;
         blkkin view --count TRACE                             only decode, and count\n  \
         blkkin view net://localhost/host/node-1/web           a session of a relay, live\n  \
         cat metadata channel0_* | blkkin view -",
-    after_help = crate::help::EXIT_HELP
+    after_help = crate::help::RELAY_HELP
 )]
 pub(crate) struct Args {
     #[command(flatten)]

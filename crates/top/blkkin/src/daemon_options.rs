@@ -1,4 +1,5 @@
-//! Options of `blkkin server` from a file and from the environment. Start at [`complete`].
+//! Options of daemons from the environment, and of `blkkin server` from a file. Start at
+//! [`complete`].
 //!
 //! Each option becomes an argument of the command line, so all sources share syntax and error
 //! messages.
@@ -9,11 +10,11 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 
-/// Prefix of environment variables that set options.
-const PREFIX: &str = "BLKKIN_SERVER_";
+/// Commands with options in environment variables such as `BLKKIN_SERVER_KEEP`.
+const COMMANDS: [&str; 2] = ["relay", "server"];
 
-/// Option of `blkkin server`; a flag has no value.
-struct ServerOption {
+/// Option of a daemon; a flag has no value.
+struct DaemonOption {
     name: String,
     is_flag: bool,
 }
@@ -25,23 +26,23 @@ pub(crate) fn complete(
     command: &Command,
     variable: impl Fn(&str) -> Option<OsString>,
 ) -> Result<Vec<OsString>, Error> {
-    let (Some(server), true) =
-        (command.find_subcommand("server"), words.get(1).is_some_and(|word| word == "server"))
-    else {
+    let name = COMMANDS.into_iter().find(|name| words.get(1).is_some_and(|word| word == name));
+    let Some(daemon) = name.and_then(|name| command.find_subcommand(name)) else {
         return Ok(words);
     };
-    let options: Vec<ServerOption> = server
+    let prefix = format!("BLKKIN_{}_", daemon.get_name().to_ascii_uppercase());
+    let options: Vec<DaemonOption> = daemon
         .get_arguments()
         .filter_map(|argument| {
             let is_flag = !matches!(argument.get_action(), ArgAction::Set | ArgAction::Append);
-            Some(ServerOption { name: argument.get_long()?.to_owned(), is_flag })
+            Some(DaemonOption { name: argument.get_long()?.to_owned(), is_flag })
         })
         .filter(|option| option.name != "help")
         .collect();
     let mut given: BTreeSet<String> = words[2..].iter().filter_map(|word| name_of(word)).collect();
     let mut added = Vec::new();
     for option in &options {
-        let name = format!("{PREFIX}{}", option.name.replace('-', "_").to_ascii_uppercase());
+        let name = format!("{prefix}{}", option.name.replace('-', "_").to_ascii_uppercase());
         let value = variable(&name).filter(|value| !value.is_empty());
         let Some(value) = value.filter(|_| !given.contains(&option.name)) else { continue };
         let value = value.into_string().map_err(|_| Error::usage(format!("{name} is no text")))?;
@@ -50,7 +51,9 @@ pub(crate) fn complete(
         }
         given.insert(option.name.clone());
     }
-    if let Some(path) = value_of(words.iter().skip(2).chain(&added), "--config") {
+    let has_file = options.iter().any(|option| option.name == "config");
+    let path = value_of(words.iter().skip(2).chain(&added), "--config");
+    if let Some(path) = path.filter(|_| has_file) {
         let shown = path.display().to_string();
         let text = fs::read_to_string(&path)
             .map_err(|error| Error::failed(format!("cannot read {shown}: {error}")))?;
@@ -73,7 +76,7 @@ pub(crate) fn complete(
     Ok(words)
 }
 
-impl ServerOption {
+impl DaemonOption {
     /// Returns the command-line argument that sets this option to `value`; `None` for a flag that
     /// is off.
     fn word(&self, value: &str) -> Result<Option<OsString>, String> {
@@ -172,6 +175,19 @@ mod tests {
         check(&[], "memory = maybe\n", "line 1: `memory` is true or false, not `maybe`");
         check(&[("BLKKIN_SERVER_MEMORY", "on")], "", "BLKKIN_SERVER_MEMORY: `memory` is true");
         check(&[("BLKKIN_SERVER_CONFIG", "/nowhere/server.conf")], "", "cannot read /nowhere");
+    }
+
+    #[test]
+    fn relays_have_variables_of_their_own() {
+        let variable = |name: &str| match name {
+            "BLKKIN_RELAY_LISTEN" => Some("10.0.0.1".into()),
+            "BLKKIN_RELAY_TRUSTED_NETWORK" => Some("10.0.0.0/8 127.0.0.1".into()),
+            _ => None,
+        };
+        let words = ["blkkin", "relay"].map(OsString::from).into();
+        let found = complete(words, &crate::Cli::command(), variable).expect("good options");
+        let networks = ["--trusted-network=10.0.0.0/8", "--trusted-network=127.0.0.1"];
+        assert_eq!(found[2..], ["--listen=10.0.0.1", networks[0], networks[1]]);
     }
 
     #[test]

@@ -1,0 +1,79 @@
+//! Credentials for relays with TLS: files in a directory of the user.
+
+use crate::exit::Error;
+use blkkin_secure::Credentials;
+use std::env;
+use std::io;
+use std::path::PathBuf;
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+
+/// Environment variable with the path of the directory.
+const VARIABLE: &str = "BLKKIN_RELAY_CREDENTIALS";
+
+fn directory() -> Option<PathBuf> {
+    let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let default = || {
+        if blkkin_sys::user_id() == 0 {
+            return Some(PathBuf::from("/etc/blkkin/relay-credentials"));
+        }
+        let home = || set("HOME").map(|home| home.join(".config"));
+        let config = set("XDG_CONFIG_HOME").or_else(home)?;
+        Some(config.join("blkkin/relay-credentials"))
+    };
+    set(VARIABLE).or_else(default)
+}
+
+/// Reads the credentials.
+pub(crate) fn read() -> io::Result<Credentials> {
+    let directory = directory();
+    let directory = directory.ok_or_else(|| io::Error::other("there is no home directory"))?;
+    Credentials::read(&directory).map_err(io::Error::other)
+}
+
+/// Reads the credentials for a relay; `None` for one without TLS.
+pub(crate) fn for_relay(is_secure: bool) -> Result<Option<Credentials>, Error> {
+    let failed = |error| Error::failed(format!("cannot read the relay's credentials: {error}"));
+    is_secure.then(read).transpose().map_err(failed)
+}
+
+/// Returns what to do about an error of a connection with TLS.
+pub(crate) fn hint(error: &io::Error) -> Option<String> {
+    let directory = directory().unwrap_or_default();
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            Some(format!("write a token of the relay's into {}", directory.join("token").display()))
+        }
+        io::ErrorKind::InvalidData => Some(format!(
+            "{} has the certificate that signed the relay's, and the URL the host in the relay's \
+             certificate",
+            directory.join("ca.pem").display()
+        )),
+        _ => None,
+    }
+}
+
+/// Reader of the credentials for threads that have the rights of other users.
+#[derive(Clone)]
+pub(crate) struct CredentialReader(Sender<Sender<io::Result<Credentials>>>);
+
+impl CredentialReader {
+    /// Starts a thread with the rights of this one.
+    pub(crate) fn start() -> io::Result<CredentialReader> {
+        let (ask, asked) = channel::<Sender<io::Result<Credentials>>>();
+        thread::Builder::new().name("credentials".to_owned()).spawn(move || {
+            for answer in asked {
+                let _ = answer.send(read());
+            }
+        })?;
+        Ok(CredentialReader(ask))
+    }
+
+    /// Reads the credentials.
+    pub(crate) fn read(&self) -> io::Result<Credentials> {
+        let (answer, answered) = channel();
+        let ended = || io::Error::other("the thread that reads credentials has ended");
+        self.0.send(answer).map_err(|_| ended())?;
+        answered.recv().map_err(|_| ended())?
+    }
+}
