@@ -61,6 +61,9 @@ messages! {
         /// Reach of a program's rings for one channel. Replies to `Status`, to `Snapshot` and to
         /// `ListSessions` of a single session contain this item for sessions for snapshots.
         0x0412 Reach(reach: Reach = RecordForm),
+        /// Number of changes of a session's traces since the agent has started. It changes whenever
+        /// the traces do.
+        0x0413 Changes(changes: u64 = Number),
         /// Session to forward, for the forwarder.
         0x0420 ForwardTask(task: ForwardTask = RecordForm),
         /// Forwarding of the session in the most recent `Session` item. Replies to `Status` contain

@@ -69,6 +69,9 @@ messages! {
         /// Creates a session for snapshots as `CreateSession` does, with the events to retain. An
         /// older agent refuses this request, and so creates no session that retains less.
         0x0314 CreateRetainingSession(new: RetainingSession = RecordForm),
+        /// Waits until the traces of a session have changed, because packets were written or
+        /// removed. Replies with `Changes`.
+        0x0315 AwaitChange(awaited: AwaitedChange = RecordForm),
         /// Forwards a session to a relay. An older agent refuses this request, and so creates no
         /// session whose events stay on the machine.
         0x0320 ForwardSession(forward: SessionForward = RecordForm),
@@ -136,6 +139,17 @@ record! {
         /// Maximum total size of the session's traces in bytes, not counting metadata, indexes and
         /// snapshots.
         pub size_max: u64 = Number,
+    }
+}
+
+record! {
+    /// Wait for a change of a session's traces.
+    pub struct AwaitedChange {
+        /// Name of the session.
+        pub session: String = NAME,
+        /// Number of changes that the command has seen: the reply is sent when the session has
+        /// another one. `None` for a reply at once.
+        pub seen: Option<u64> = Optional(Number),
     }
 }
 

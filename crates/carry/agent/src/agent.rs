@@ -2,6 +2,7 @@
 
 use crate::acceptor::{AcceptResult, Acceptor, reserved_descriptors};
 use crate::announcer::Announcer;
+use crate::change_waits::ChangeWaits;
 use crate::clock::Reading;
 use crate::command::{Command, Requester};
 use crate::connection::Connection;
@@ -183,6 +184,7 @@ impl Agent {
             sessions: Sessions::new(saved, Notebook::of(&path, options.log)),
             pending: VecDeque::new(),
             rotations: Vec::new(),
+            change_waits: ChangeWaits::default(),
             directories: Directories::new(options.is_public, own_uid),
             snapshots: Snapshots::default(),
             kernel_tracer: options.kernel_tracer.clone(),
@@ -278,6 +280,7 @@ impl Agent {
         self.node.use_directories(now);
         self.node.step_snapshots();
         self.node.step_clear_jobs();
+        self.node.answer_change_waits();
         self.node.answer_forwarder();
         // Handles the next request of commands whose last request is finished. If the turn's time
         // is used up, the remaining commands follow in the next turn.

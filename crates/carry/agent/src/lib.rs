@@ -23,6 +23,7 @@ mod approved_probes;
 mod attachment;
 mod background;
 mod catalog;
+mod change_waits;
 mod channel;
 mod chunk_meter;
 mod chunk_name;

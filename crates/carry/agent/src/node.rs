@@ -4,6 +4,7 @@
 
 use crate::acceptor::Acceptor;
 use crate::catalog::Catalog;
+use crate::change_waits::ChangeWaits;
 use crate::clock::Reading;
 use crate::command::{Listing, Requester};
 use crate::deferred_close::DeferredClose;
@@ -59,6 +60,8 @@ pub(crate) struct Node {
     pub(crate) pending: VecDeque<PendingRequest>,
     /// Rotations whose command waits until the chunk is closed.
     pub(crate) rotations: Vec<PendingRotation>,
+    /// Commands that wait until the traces of a session change.
+    pub(crate) change_waits: ChangeWaits,
     pub(crate) directories: Directories,
     pub(crate) snapshots: Snapshots,
     /// `None` if this agent was started without the rights to trace the kernel.
@@ -172,6 +175,7 @@ impl Node {
     /// Closes a connection. If the peer is a program, [`Programs::disconnect`] handles its rings.
     pub(crate) fn disconnect(&mut self, id: ConnectionId) {
         self.sessions.forwardings.forget(id);
+        self.change_waits.forget(id);
         let has_ended = self.peers.get(id).is_some_and(|peer| peer.connection.peer_has_ended());
         if self.peers.remove(id).is_some() {
             self.acceptor.retry_soon(Instant::now());
@@ -494,6 +498,7 @@ impl Node {
                 }
             }
             Ok(Answer::List(listing)) => self.send_list(id, listing),
+            Ok(Answer::AwaitChange { session, seen }) => self.change_waits.add(id, session, seen),
             Ok(Answer::AwaitForwarding { is_first }) => {
                 self.sessions.forwardings.wait(id, is_first);
             }
@@ -566,6 +571,20 @@ impl Node {
                 self.log.line(&format!("cannot start the tracer of the kernel: {error}"));
                 false
             }
+        }
+    }
+
+    /// Answers the commands that wait for a change of a session that has changed or is gone.
+    pub(crate) fn answer_change_waits(&mut self) {
+        for (command, changes) in self.change_waits.take_due(&self.sessions.list) {
+            let last = match changes {
+                Some(changes) => {
+                    self.reply(command, &Reply::Changes(changes));
+                    Reply::Done
+                }
+                None => Reply::Failed(failed(code::NO_SUCH_SESSION, "the session was destroyed")),
+            };
+            self.finish(command, &last);
         }
     }
 

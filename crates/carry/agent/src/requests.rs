@@ -26,10 +26,10 @@ use crate::source::ConnectionId;
 use blkkin_control::limits::REDACTIONS_MAX;
 use blkkin_control::sampling::Sampling;
 use blkkin_control::{
-    Activity, Applications, Channel, Context, EVENT_SIZES, Events, Failed, ForwardTask, Mode,
-    NewChannel, Purpose, RedactedEvents, Redaction, Reply, Request, RetainingSession, Retention,
-    Ring, SessionForward, SessionLimit, SessionRotation, Snapshot, ToApplication, WAIT_FOREVER,
-    WAIT_MAX_US, code,
+    Activity, Applications, AwaitedChange, Channel, Context, EVENT_SIZES, Events, Failed,
+    ForwardTask, Mode, NewChannel, Purpose, RedactedEvents, Redaction, Reply, Request,
+    RetainingSession, Retention, Ring, SessionForward, SessionLimit, SessionRotation, Snapshot,
+    ToApplication, WAIT_FOREVER, WAIT_MAX_US, code,
 };
 use blkkin_filter::Filter;
 use blkkin_ring::Shape;
@@ -156,6 +156,9 @@ pub(crate) enum Answer {
     /// The request is complete when the closed traces of the session at index `session` have been
     /// removed.
     Clear { session: usize, descriptors: Share },
+    /// The request is complete when the traces of the session have changed since the command has
+    /// seen this number of changes.
+    AwaitChange { session: SessionId, seen: Option<u64> },
     /// The request is complete when the list of forwarded sessions has changed.
     AwaitForwarding { is_first: bool },
 }
@@ -167,6 +170,7 @@ impl Answer {
         !matches!(
             self,
             Answer::Unchanged
+                | Answer::AwaitChange { .. }
                 | Answer::AwaitForwarding { .. }
                 | Answer::MakeDirectory { .. }
                 | Answer::Rotate(_)
@@ -183,6 +187,7 @@ pub(crate) fn may_change(request: &Request) -> bool {
             | Request::ListApplications(_)
             | Request::Status(_)
             | Request::GetSampling
+            | Request::AwaitChange(_)
             | Request::AwaitForwarding(_)
             | Request::ListChunks(_)
     )
@@ -379,6 +384,10 @@ impl RequestHandler<'_> {
                 self.change_events(who, change, events)
             }
             Request::ForwardSession(forward) => self.forward_session(who, forward),
+            Request::AwaitChange(AwaitedChange { session, seen }) => {
+                let at = self.find(who, &session)?;
+                Ok(Answer::AwaitChange { session: self.sessions.list[at].id, seen })
+            }
             Request::AwaitForwarding(is_first) => {
                 check_forwarder(who)?;
                 Ok(Answer::AwaitForwarding { is_first })

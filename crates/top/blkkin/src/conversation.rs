@@ -385,6 +385,7 @@ fn names_of(request: &Request) -> (Option<&str>, Option<&str>) {
         Request::Snapshot(snapshot) => (Some(&snapshot.session), None),
         Request::ListSessions(session) | Request::Status(session) => (session.as_deref(), None),
         Request::LimitSession(limit) => (Some(&limit.session), None),
+        Request::AwaitChange(awaited) => (Some(&awaited.session), None),
         Request::ForwardSession(forward) => (Some(&forward.session), None),
         Request::CreateChannel(new) | Request::CreateKernelChannel(new) => {
             (Some(&new.session), Some(&new.channel.name))

@@ -23,6 +23,7 @@ mod progress;
 mod reach;
 mod relay_credentials;
 mod service_manager;
+mod shell;
 mod table;
 mod terminal;
 mod values;
@@ -110,6 +111,7 @@ enum Command {
     Session(commands::session::Args),
     Channel(commands::channel::Args),
     Event(commands::event::Args),
+    Trigger(commands::trigger::Args),
     Status(commands::status::Args),
     Sampling(commands::sampling::Args),
     Completions(commands::completions::Args),
@@ -173,6 +175,7 @@ fn main() -> ExitCode {
         Command::Session(args) => commands::session::run(args),
         Command::Channel(args) => commands::channel::run(args),
         Command::Event(args) => commands::event::run(args),
+        Command::Trigger(args) => commands::trigger::run(args),
         Command::Status(args) => commands::status::run(args),
         Command::Sampling(args) => commands::sampling::run(args),
         Command::Completions(args) => commands::completions::run(args),

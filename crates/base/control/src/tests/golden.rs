@@ -7,13 +7,13 @@
 use super::{decode, descriptors, frame, received};
 use crate::message::Messages;
 use crate::{
-    Activity, AddChannel, Answer, Application, Applications, Cause, Channel, ChannelRule, Chunk,
-    Chunks, Clock, Context, Decoder, Destination, EventRule, EventType, Events, EvictedRings,
-    Failed, Field, FieldKind, ForwardProgress, ForwardReport, ForwardTask, Forwarding,
-    FromApplication, Hello, Hook, HookReport, KeepChannel, KernelRule, Level, Levels, Loss, Mode,
-    NewChannel, Opening, Orphan, Processes, Purpose, Quota, Reach, RedactedEvents, RedactedRule,
-    Redaction, RedactionMethod, Refused, Reply, Request, RetainingSession, Retention, Ring,
-    RingTotals, Role, Rotation, Rule, Selection, Session, SessionForward, SessionLimit,
+    Activity, AddChannel, Answer, Application, Applications, AwaitedChange, Cause, Channel,
+    ChannelRule, Chunk, Chunks, Clock, Context, Decoder, Destination, EventRule, EventType, Events,
+    EvictedRings, Failed, Field, FieldKind, ForwardProgress, ForwardReport, ForwardTask,
+    Forwarding, FromApplication, Hello, Hook, HookReport, KeepChannel, KernelRule, Level, Levels,
+    Loss, Mode, NewChannel, Opening, Orphan, Processes, Purpose, Quota, Reach, RedactedEvents,
+    RedactedRule, Redaction, RedactionMethod, Refused, Reply, Request, RetainingSession, Retention,
+    Ring, RingTotals, Role, Rotation, Rule, Selection, Session, SessionForward, SessionLimit,
     SessionRotation, SessionState, Snapshot, SpanSlot, ToApplication, Unavailable, Version,
     Welcome, Width, code,
 };
@@ -317,6 +317,10 @@ fn requests() {
             r#"19000000 1403 01000000"s" 01 01 04000000"/tmp" 01 0201000000000000 00"#,
         ),
         (
+            Request::AwaitChange(AwaitedChange { session: "s".into(), seen: Some(258) }),
+            r#"0e000000 1503 01000000"s" 01 0201000000000000"#,
+        ),
+        (
             Request::ForwardSession(SessionForward {
                 session: "s".into(),
                 destination: destination(),
@@ -546,6 +550,7 @@ fn replies() {
             }),
             r#"1a000000 3104 0100000000000000 04000000"/a/b" 0201000000000000 01 00"#,
         ),
+        (Reply::Changes(258), "08000000 1304 0201000000000000"),
         (Reply::SizeMax(258), "08000000 3204 0201000000000000"),
         (
             Reply::Loss(loss(Cause::Output, Some("full"))),

@@ -99,12 +99,34 @@ struct Disable {
 
 /// Session, channel and selection of events.
 #[derive(clap::Args, Debug)]
+#[command(mut_arg("patterns", |names| names.required_unless_present_any(["all", "probe"])))]
 struct EventArgs {
+    #[command(flatten)]
+    selected: SelectionArgs,
+
+    #[command(flatten)]
+    session: SessionArg,
+
+    /// The channel; optional if the session has only one, or none yet (`enable` only)
+    #[arg(
+        short,
+        long,
+        value_name = "CHANNEL",
+        add = ArgValueCandidates::new(completions::channels)
+    )]
+    channel: Option<String>,
+
+    #[command(flatten)]
+    agent: AgentArgs,
+}
+
+/// Selection of events, of programs or of the kernel.
+#[derive(clap::Args, Clone, Debug)]
+pub(super) struct SelectionArgs {
     /// Names of events (PROVIDER:NAME), in which `*` matches any characters
     #[arg(
         value_name = "PATTERN",
         value_delimiter = ',',
-        required_unless_present_any = ["all", "probe"],
         add = ArgValueCandidates::new(completions::events)
     )]
     patterns: Vec<String>,
@@ -127,18 +149,6 @@ struct EventArgs {
         help_heading = "Kernel"
     )]
     probe: Vec<String>,
-
-    #[command(flatten)]
-    session: SessionArg,
-
-    /// The channel; optional if the session has only one, or none yet (`enable` only)
-    #[arg(
-        short,
-        long,
-        value_name = "CHANNEL",
-        add = ArgValueCandidates::new(completions::channels)
-    )]
-    channel: Option<String>,
 
     /// Exclude events with these names
     #[arg(
@@ -177,13 +187,10 @@ struct EventArgs {
 
     /// Only events for which this is true: 'ret < 0 && name == "zipkin:*"'
     #[arg(short, long, value_name = "EXPRESSION", help_heading = "Selection")]
-    filter: Option<String>,
+    pub(super) filter: Option<String>,
 
     #[command(flatten)]
     processes: ProcessArgs,
-
-    #[command(flatten)]
-    agent: AgentArgs,
 }
 
 pub(crate) fn run(args: Args) -> Result<Exit, Error> {
@@ -249,7 +256,8 @@ const WAITS: [&str; 2] = ["request:wait", "request:disk"];
 /// the same programs if their waits are recorded.
 fn enable(args: Enable) -> Result<Exit, Error> {
     let Enable { mut events, no_state, redact } = args;
-    let has_kernel = events.kernel || !events.probe.is_empty();
+    let selected = &mut events.selected;
+    let has_kernel = selected.is_kernel();
     if !has_kernel && !redact.is_empty() {
         let error = Error::usage("--redact is only for events of the kernel");
         return Err(error.hint("add --kernel or --probe"));
@@ -259,13 +267,13 @@ fn enable(args: Enable) -> Result<Exit, Error> {
     let redact_all = |method| Redaction { events: None, field: "*".into(), method };
     let state_requests = Requests::enabling(strictest.map(redact_all).into_iter().collect());
     let requests = Requests::enabling(redact);
-    let names_state = events.patterns.iter().any(|name| name.starts_with("state:"));
+    let names_state = selected.patterns.iter().any(|name| name.starts_with("state:"));
     let needs_state = has_kernel && !no_state && !names_state;
-    let patterns: Vec<Pattern> = events.patterns.iter().map(|name| Pattern::new(name)).collect();
+    let patterns: Vec<Pattern> = selected.patterns.iter().map(|name| Pattern::new(name)).collect();
     let has_waits = WAITS.iter().any(|name| patterns.iter().any(|one| one.fits(name.as_bytes())));
-    let needs_runs = events.kernel && (events.all || has_waits);
+    let needs_runs = selected.kernel && (selected.all || has_waits);
     if has_kernel && no_state {
-        events.exclude.push(STATE.to_owned());
+        selected.exclude.push(STATE.to_owned());
     }
     let (agent, channel) = (events.agent.clone(), events.channel.clone());
     let Changed { session, selection } = change(events, "event enable", "enabled", &requests)?;
@@ -300,36 +308,55 @@ struct Changed {
     selection: Selection,
 }
 
+impl SelectionArgs {
+    /// Returns whether events of the kernel are selected.
+    pub(super) fn is_kernel(&self) -> bool {
+        self.kernel || !self.probe.is_empty()
+    }
+
+    /// Returns whether any events are selected.
+    pub(super) fn names_events(&self) -> bool {
+        self.all || !self.patterns.is_empty() || !self.probe.is_empty()
+    }
+
+    /// Returns the selection. Events of the kernel `to_enable` must exist on this machine.
+    pub(super) fn selection(self, to_enable: bool) -> Result<Selection, Error> {
+        let is_kernel = self.is_kernel();
+        let SelectionArgs { mut patterns, all, mut probe, exclude, filter, .. } = self;
+        patterns.append(&mut probe);
+        if let Some(text) = &filter {
+            let color = ColorChoice::Auto.applies(&io::stderr());
+            Filter::parse_for_recording(text).map_err(|error| Error::usage(error.render(color)))?;
+        }
+        check_patterns(&patterns)?;
+        check_patterns(&exclude)?;
+        if is_kernel && to_enable {
+            kernel::check(&patterns)?;
+        }
+        let levels = match (self.level, self.level_only) {
+            (Some(level), _) => Levels::AtLeast { level },
+            (None, Some(level)) => Levels::Exactly { level },
+            (None, None) => Levels::Any,
+        };
+        Ok(Selection {
+            names: if all { vec!["*".into()] } else { patterns },
+            excluded: exclude,
+            levels,
+            filter,
+            processes: self.processes.processes()?,
+        })
+    }
+}
+
 /// Changes the rules of a channel.
 fn change(
-    mut args: EventArgs,
+    args: EventArgs,
     action: &str,
     participle: &str,
     requests: &Requests,
 ) -> Result<Changed, Error> {
-    let is_kernel = args.kernel || !args.probe.is_empty();
-    args.patterns.append(&mut args.probe);
-    if let Some(text) = &args.filter {
-        let color = ColorChoice::Auto.applies(&io::stderr());
-        Filter::parse_for_recording(text).map_err(|error| Error::usage(error.render(color)))?;
-    }
-    check_patterns(&args.patterns)?;
-    check_patterns(&args.exclude)?;
-    if is_kernel && participle == "enabled" {
-        kernel::check(&args.patterns)?;
-    }
-    let levels = match (args.level, args.level_only) {
-        (Some(level), _) => Levels::AtLeast { level },
-        (None, Some(level)) => Levels::Exactly { level },
-        (None, None) => Levels::Any,
-    };
-    let selection = Selection {
-        names: if args.all { vec!["*".into()] } else { args.patterns },
-        excluded: args.exclude,
-        levels,
-        filter: args.filter,
-        processes: args.processes.processes()?,
-    };
+    let is_kernel = args.selected.is_kernel();
+    let selection = args.selected.selection(participle == "enabled")?;
     let channel = args.channel;
     let events = |session| {
         let events = Events { session, channel: channel.clone(), selection: selection.clone() };

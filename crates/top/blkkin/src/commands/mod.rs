@@ -35,6 +35,7 @@ pub(crate) mod sql;
 pub(crate) mod status;
 pub(crate) mod store;
 pub(crate) mod top;
+pub(crate) mod trigger;
 pub(crate) mod view;
 mod waiting;
 mod write;

@@ -4,8 +4,8 @@ use crate::exit::Error;
 use blkkin_control::Processes;
 
 /// Selection of programs.
-#[derive(clap::Args, Debug)]
-pub(super) struct ProcessArgs {
+#[derive(clap::Args, Clone, Debug)]
+pub(in crate::commands) struct ProcessArgs {
     /// Only events of these processes; with --exe, also of the programs that --exe selects
     #[arg(long, value_name = "PID,…", value_delimiter = ',', help_heading = "Programs")]
     pid: Vec<u32>,

@@ -1,0 +1,193 @@
+//! `blkkin trigger`: actions that are taken when something happens.
+//!
+//! A trigger is a process of its user. The agent records the events that fire it in a small session
+//! of its own (`source`), and tells the process when that session's traces change (`wakes`). The
+//! process reads the events (`matching`), decides when to act (`schedule`), and acts through the
+//! agent, with the user's rights (`actions`).
+
+mod actions;
+mod conditions;
+mod files;
+mod list;
+mod matching;
+mod options;
+mod runner;
+mod schedule;
+mod source;
+mod wakes;
+
+use crate::exit::{Error, Exit, note};
+use files::TriggerFiles;
+use options::Add;
+use std::ffi::OsString;
+use std::process::{Command as Program, Stdio};
+use std::time::{Duration, Instant};
+
+/// Take snapshots, run commands and more when something happens
+///
+/// A trigger watches for events that match a filter, slow or failed requests, programs that are
+/// killed by a signal, lost events, or a disk that runs full. Then it takes a snapshot, starts,
+/// stops or rotates sessions, or runs a command. It is a process in the background, which needs no
+/// time while nothing happens.
+#[derive(clap::Args, Debug)]
+#[command(
+    before_help = "Examples:\n  \
+        blkkin trigger add slow --slower 100ms --snapshot flight\n  \
+        blkkin trigger add failed 'disk:*' --filter 'ret < 0' --snapshot flight --delay 2s\n  \
+        blkkin trigger ls\n  \
+        blkkin trigger remove slow",
+    after_help = crate::help::AGENT_HELP,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Command {
+    Add(Box<Add>),
+    #[command(visible_alias = "list")]
+    Ls(list::Ls),
+    Fire(TriggerName),
+    Start(Start),
+    Remove(TriggerName),
+    #[command(hide = true)]
+    Run(TriggerName),
+}
+
+/// Trigger of a command.
+#[derive(clap::Args, Debug)]
+struct TriggerName {
+    /// Name of the trigger
+    #[arg(value_name = "NAME")]
+    name: String,
+}
+
+/// Start triggers again, for instance after a restart of the machine
+#[derive(clap::Args, Debug)]
+#[command(
+    before_help = "Examples:\n  \
+        blkkin trigger start slow\n  \
+        blkkin trigger start --all                            those that do not run",
+    after_help = crate::help::AGENT_HELP
+)]
+struct Start {
+    /// Name of the trigger
+    #[arg(value_name = "NAME", required_unless_present = "all")]
+    name: Option<String>,
+
+    /// All of your triggers that do not run
+    #[arg(short, long, conflicts_with = "name")]
+    all: bool,
+}
+
+/// Time limit for a trigger's process to start or to end.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+pub(crate) fn run(args: Args) -> Result<Exit, Error> {
+    match args.command {
+        Command::Add(add) => create(&add),
+        Command::Ls(ls) => list::run(&ls),
+        Command::Fire(TriggerName { name }) => {
+            TriggerFiles::existing(&name)?.signal(rustix::process::Signal::USR1)?;
+            note(&format!("trigger `{name}` fires"));
+            Ok(Exit::Ok)
+        }
+        Command::Start(Start { name, .. }) => start(name),
+        Command::Remove(TriggerName { name }) => remove(&name),
+        Command::Run(TriggerName { name }) => {
+            // The process goes on when the terminal is closed.
+            let _ = rustix::process::setsid();
+            let files = TriggerFiles::existing(&name)?;
+            let (agent, add) = files.definition()?;
+            runner::run(files, &agent, &add)
+        }
+    }
+}
+
+/// Returns this command's words after `trigger add`.
+fn own_words() -> Vec<OsString> {
+    let words = std::env::args_os().skip_while(|word| word != "add").skip(1);
+    words.filter(|word| word != "--foreground").collect()
+}
+
+fn create(add: &Add) -> Result<Exit, Error> {
+    add.check()?;
+    let mut conversation = add.agent.connect()?;
+    for session in add.sessions() {
+        conversation.sessions(Some(session))?;
+    }
+    let files = TriggerFiles::create(&add.name, &conversation.address(), &own_words())?;
+    if let Err(error) = source::make(&mut conversation, &files, add) {
+        files.remove()?;
+        return Err(error);
+    }
+    let agent = conversation.address();
+    drop(conversation);
+    if add.foreground {
+        let exit = runner::run(files, &agent, add);
+        remove(&add.name)?;
+        return exit;
+    }
+    if let Err(error) = spawn(&files) {
+        remove(&add.name)?;
+        return Err(error);
+    }
+    note(&format!("trigger `{}` waits (agent at {agent})", add.name));
+    Ok(Exit::Ok)
+}
+
+/// Starts the process of a trigger, and waits until it is ready.
+fn spawn(files: &TriggerFiles) -> Result<(), Error> {
+    let failed = |error| Error::failed(format!("the trigger's process cannot start: {error}"));
+    let mut child = Program::new(std::env::current_exe().map_err(failed)?)
+        .args(["trigger", "run", "--", files.name()])
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(files.log().map_err(failed)?)
+        .spawn()
+        .map_err(failed)?;
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline {
+        if files.running().is_some() {
+            return Ok(());
+        }
+        if child.try_wait().map_err(failed)?.is_some() {
+            return Err(Error::failed(format!("the trigger has ended: {}", files.last_message())));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Err(Error::failed("the trigger's process does not become ready"))
+}
+
+fn start(name: Option<String>) -> Result<Exit, Error> {
+    let names = match name {
+        Some(name) => vec![name],
+        None => files::names()?,
+    };
+    for name in names {
+        let files = TriggerFiles::existing(&name)?;
+        if files.running().is_some() {
+            note(&format!("trigger `{name}` runs"));
+            continue;
+        }
+        spawn(&files)?;
+        note(&format!("trigger `{name}` waits"));
+    }
+    Ok(Exit::Ok)
+}
+
+fn remove(name: &str) -> Result<Exit, Error> {
+    let files = TriggerFiles::existing(name)?;
+    files.end(PATIENCE)?;
+    // An agent that is gone has no session.
+    if let Ok((agent, _)) = files.definition() {
+        source::destroy(&agent, name);
+    }
+    files.remove()?;
+    note(&format!("trigger `{name}` removed; its snapshots stay"));
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,155 @@
+//! Conditions that are checked at intervals: lost events, and space on disks.
+
+use crate::values;
+use blkkin_client::Client;
+use blkkin_control::{Loss, Reply, Request};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Number of lost events of a session that fires a trigger.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LossLimit {
+    pub(super) session: String,
+    pub(super) events: u64,
+}
+
+/// Free space of a directory's file system that fires a trigger.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct DiskLimit {
+    pub(super) directory: PathBuf,
+    pub(super) bytes: u64,
+}
+
+/// Interval between two checks.
+pub(super) const INTERVAL: Duration = Duration::from_secs(1);
+
+fn divide(text: &str) -> Option<(&str, &str)> {
+    text.rsplit_once('=').filter(|(left, _)| !left.is_empty())
+}
+
+impl FromStr for LossLimit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<LossLimit, String> {
+        let wrong = || "not a session and a number of events, such as web=1000".to_owned();
+        let (session, events) = divide(text).ok_or_else(wrong)?;
+        let events = events.parse().ok().filter(|events| *events > 0).ok_or_else(wrong)?;
+        Ok(LossLimit { session: session.to_owned(), events })
+    }
+}
+
+impl FromStr for DiskLimit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<DiskLimit, String> {
+        let wrong = || "not a directory and a size, such as /srv=10G".to_owned();
+        let (directory, size) = divide(text).ok_or_else(wrong)?;
+        let directory = PathBuf::from(directory);
+        if !directory.is_absolute() {
+            return Err("the directory is not an absolute path".to_owned());
+        }
+        Ok(DiskLimit { directory, bytes: values::bytes(size)? })
+    }
+}
+
+/// Parses a duration of at least a microsecond, such as `5ms`.
+pub(super) fn time(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let number: u64 = digits.parse().map_err(|_| "not a time such as 5ms or 2s")?;
+    let unit = match &text[digits.len()..] {
+        "us" => 1,
+        "ms" => 1_000,
+        "s" => 1_000_000,
+        "min" => 60_000_000,
+        _ => return Err("not a time in us, ms, s or min".to_owned()),
+    };
+    let micros = number.checked_mul(unit).filter(|micros| *micros > 0);
+    micros.map(Duration::from_micros).ok_or_else(|| "not a time such as 5ms or 2s".to_owned())
+}
+
+/// Checks of the conditions of one trigger.
+pub(super) struct Checks {
+    losses: Vec<(LossLimit, Option<u64>)>,
+    disks: Vec<(DiskLimit, bool)>,
+}
+
+impl Checks {
+    pub(super) fn new(losses: &[LossLimit], disks: &[DiskLimit]) -> Checks {
+        Checks {
+            losses: losses.iter().map(|limit| (limit.clone(), None)).collect(),
+            disks: disks.iter().map(|limit| (limit.clone(), false)).collect(),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.losses.is_empty() && self.disks.is_empty()
+    }
+
+    /// Returns texts for the conditions that hold now, and did not at the last check.
+    pub(super) fn check(&mut self, client: Option<&mut Client>) -> Vec<String> {
+        let mut fired = Vec::new();
+        if let Some(client) = client {
+            for (limit, before) in &mut self.losses {
+                let Some(now) = lost(client, &limit.session) else { continue };
+                let more = now.saturating_sub(before.replace(now).unwrap_or(now));
+                if more >= limit.events {
+                    fired.push(format!("session `{}` lost {more} events", limit.session));
+                }
+            }
+        }
+        for (limit, was_short) in &mut self.disks {
+            let Ok(found) = rustix::fs::statvfs(&limit.directory) else { continue };
+            let free = found.f_bavail.saturating_mul(found.f_frsize);
+            let is_short = free < limit.bytes;
+            if is_short && !std::mem::replace(was_short, is_short) {
+                let free = values::bytes_text(free >> 20 << 20);
+                fired.push(format!("{} has {free} free", limit.directory.display()));
+            }
+            *was_short = is_short;
+        }
+        fired
+    }
+}
+
+/// Returns the number of events that a session has lost.
+fn lost(client: &mut Client, session: &str) -> Option<u64> {
+    let replies = client.request_all(&Request::Status(Some(session.to_owned()))).ok()?;
+    let losses = replies.into_iter().filter_map(|reply| match reply {
+        Reply::Loss(Loss { events, .. }) => Some(events),
+        _ => None,
+    });
+    Some(losses.sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_name_what_they_limit() {
+        let loss = "web=1000".parse::<LossLimit>();
+        assert_eq!(loss, Ok(LossLimit { session: "web".into(), events: 1000 }));
+        let disk = "/srv/a=b=10G".parse::<DiskLimit>();
+        assert_eq!(disk, Ok(DiskLimit { directory: "/srv/a=b".into(), bytes: 10 << 30 }));
+        for wrong in ["web", "=1", "web=0", "web=x", "web="] {
+            assert!(wrong.parse::<LossLimit>().is_err(), "{wrong}");
+        }
+        for wrong in ["srv=10G", "/srv", "/srv=", "/srv=x", "=1G"] {
+            assert!(wrong.parse::<DiskLimit>().is_err(), "{wrong}");
+        }
+        assert_eq!(time("5ms"), Ok(Duration::from_millis(5)));
+        assert_eq!(time("2min"), Ok(Duration::from_secs(120)));
+        for wrong in ["", "5", "ms", "0s", "5h", "99999999999999999999s", "9999999999999999min"] {
+            assert!(time(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn full_disks_fire_once() {
+        let limit = |bytes| DiskLimit { directory: "/".into(), bytes };
+        let mut checks = Checks::new(&[], &[limit(u64::MAX), limit(0)]);
+        assert_eq!(checks.check(None).len(), 1);
+        assert_eq!(checks.check(None).len(), 0);
+    }
+}

@@ -1,0 +1,112 @@
+//! `blkkin trigger ls`: a line for each trigger of the user.
+
+use super::files::{self, TriggerFiles};
+use crate::conversation::print;
+use crate::exit::{Error, Exit, note};
+use crate::table::{Align, Table};
+use crate::values::span_text;
+use serde_json::{Value, json};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// List your triggers, and what they have done
+///
+/// A trigger is `waiting`, `done` when it has acted as often as it may, or `down`: it does not run,
+/// and `blkkin trigger start` starts it.
+#[derive(clap::Args, Debug)]
+#[command(
+    before_help = "Examples:\n  \
+        blkkin trigger ls\n  \
+        blkkin trigger ls --json | jq -r '.triggers[].snapshots[]'",
+    after_help = crate::help::EXIT_HELP
+)]
+pub(super) struct Ls {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+struct Row {
+    name: String,
+    words: Vec<String>,
+    status: &'static str,
+    state: Value,
+}
+
+pub(super) fn run(args: &Ls) -> Result<Exit, Error> {
+    let rows = files::names()?.into_iter().map(|name| row(&name));
+    let rows = rows.collect::<Result<Vec<Row>, Error>>()?;
+    if rows.is_empty() && !args.json {
+        note("there is no trigger; `blkkin trigger add` adds one");
+        return Ok(Exit::Ok);
+    }
+    print(&if args.json { to_json(rows) } else { table(&rows) })?;
+    Ok(Exit::Ok)
+}
+
+fn row(name: &str) -> Result<Row, Error> {
+    let files = TriggerFiles::existing(name)?;
+    let state = files.state();
+    let status = match files.running() {
+        Some(_) => "waiting",
+        None if state["is_over"] == true => "done",
+        None => "down",
+    };
+    Ok(Row { name: name.to_owned(), words: files.words(), status, state })
+}
+
+fn to_json(rows: Vec<Row>) -> String {
+    let objects: Vec<Value> = rows
+        .into_iter()
+        .map(|Row { name, words, status, mut state }| {
+            let mut object = json!({ "name": name, "status": status, "words": words });
+            for (key, value) in state.as_object_mut().into_iter().flatten() {
+                if !matches!(&**key, "read_until" | "is_over") {
+                    object[key] = value.take();
+                }
+            }
+            object
+        })
+        .collect();
+    format!("{}\n", json!({ "schema": "blkkin.triggers.v1", "triggers": objects }))
+}
+
+fn table(rows: &[Row]) -> String {
+    let mut table = Table::new(&[
+        ("NAME", Align::Left),
+        ("STATUS", Align::Left),
+        ("ACTED", Align::Right),
+        ("EVENTS", Align::Right),
+        ("SKIPPED", Align::Right),
+        ("LAST", Align::Right),
+        ("WHEN AND WHAT", Align::Left),
+    ]);
+    let mut notes = String::new();
+    for Row { name, words, status, state } in rows {
+        let count = |key: &str| state[key].as_u64().unwrap_or(0).to_string();
+        let last = state["last_time"].as_u64().map(Duration::from_nanos);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let ago = last.map(|last| format!("{} ago", span_text(now.saturating_sub(last))));
+        table.row(vec![
+            name.as_str().into(),
+            (*status).into(),
+            count("acted").into(),
+            count("events").into(),
+            count("skipped").into(),
+            ago.unwrap_or_default().into(),
+            words.iter().skip(1).map(|word| quoted(word)).collect::<Vec<_>>().join(" ").into(),
+        ]);
+        if let Some(trouble) = state["trouble"].as_str() {
+            notes.push_str(&format!("{name}: {trouble}\n"));
+        }
+    }
+    table.print(false) + &notes
+}
+
+/// Returns a word as a shell accepts it.
+fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_alphanumeric() || "-_=/.:,".contains(letter);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}

@@ -1,0 +1,184 @@
+//! Options of `blkkin trigger add`, which are also the definition of a trigger.
+
+use super::conditions::{self, DiskLimit, LossLimit};
+use crate::commands::event::SelectionArgs;
+use crate::conversation::AgentArgs;
+use crate::exit::Error;
+use crate::values;
+use std::time::Duration;
+
+/// Add a trigger, and start it
+///
+/// At least one condition and one action are needed. Events are selected as by `blkkin event
+/// enable`; `blkkin trigger fire NAME` and SIGUSR1 to the trigger's process always fire it. The
+/// actions are taken in the order of this page: first the snapshot, the command last.
+///
+/// The trigger records its own events in the session `trigger-NAME`, of which the newest one or two
+/// megabytes are kept. It survives a restart of the agent. After a restart of the machine, `blkkin
+/// trigger start` starts it again.
+#[derive(clap::Args, Clone, Debug)]
+#[command(
+    before_help = "Examples:\n  \
+        blkkin trigger add slow --slower 100ms --snapshot flight --every 1min --keep 10\n  \
+        blkkin trigger add errors --all --level err --snapshot flight --delay 2s\n  \
+        blkkin trigger add failed --failed --run 'logger \"a request failed: $BLKKIN_EVENT\"'\n  \
+        blkkin trigger add killed --killed --exe qemu-system-x86_64 --snapshot flight\n  \
+        blkkin trigger add full --disk-free /srv=10G --stop web --once\n  \
+        blkkin trigger add losses --lost web=1000 --run 'mail -s losses root </dev/null'",
+    after_help = crate::help::AGENT_HELP
+)]
+pub(super) struct Add {
+    /// Name of the trigger
+    #[arg(value_name = "NAME")]
+    pub(super) name: String,
+
+    #[command(flatten)]
+    pub(super) selected: SelectionArgs,
+
+    #[command(flatten)]
+    pub(super) conditions: ConditionArgs,
+
+    #[command(flatten)]
+    pub(super) actions: ActionArgs,
+
+    #[command(flatten)]
+    pub(super) pace: PaceArgs,
+
+    /// Run in this process, until Ctrl-C
+    #[arg(long, help_heading = "Other options")]
+    pub(super) foreground: bool,
+
+    #[command(flatten)]
+    pub(super) agent: AgentArgs,
+}
+
+/// Conditions besides single events.
+#[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "Conditions")]
+pub(super) struct ConditionArgs {
+    /// A span ended that took at least this long, such as 5ms or 2s; of the selected events, or
+    /// else of any span that a program records as one event
+    #[arg(long, value_name = "TIME", value_parser = conditions::time)]
+    pub(super) slower: Option<Duration>,
+
+    /// A span got the tag `error`
+    #[arg(long)]
+    pub(super) failed: bool,
+
+    /// A process ended by a signal; of those that --exe and --pid select, or any
+    #[arg(long)]
+    pub(super) killed: bool,
+
+    /// A session lost this many events within a second
+    #[arg(long, value_name = "SESSION=COUNT")]
+    pub(super) lost: Vec<LossLimit>,
+
+    /// The file system of a directory has less free space than this; K, M, G and T may be used
+    #[arg(long, value_name = "DIR=SIZE")]
+    pub(super) disk_free: Vec<DiskLimit>,
+}
+
+/// Actions of a trigger.
+#[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "Actions")]
+pub(super) struct ActionArgs {
+    /// Take a snapshot of this session, which was made with --snapshot
+    #[arg(long, value_name = "SESSION")]
+    pub(super) snapshot: Option<String>,
+
+    /// Keep only so many snapshots of this trigger: the oldest is removed
+    #[arg(
+        long,
+        value_name = "COUNT",
+        requires = "snapshot",
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
+    pub(super) keep: Option<u32>,
+
+    /// Start this session
+    #[arg(long, value_name = "SESSION")]
+    pub(super) start: Option<String>,
+
+    /// Stop this session
+    #[arg(long, value_name = "SESSION")]
+    pub(super) stop: Option<String>,
+
+    /// Close the current chunk of this session, and continue in a new one
+    #[arg(long, value_name = "SESSION")]
+    pub(super) rotate: Option<String>,
+
+    /// Run this shell command. "$1" and $BLKKIN_SNAPSHOT are the snapshot, $BLKKIN_EVENT is the
+    /// first event as JSON, $BLKKIN_EVENTS the number of events, $BLKKIN_TRIGGER the trigger
+    #[arg(long, value_name = "COMMAND")]
+    pub(super) run: Option<String>,
+
+    /// Time after which that command is ended
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = values::retention,
+        default_value = "10min",
+        requires = "run"
+    )]
+    pub(super) run_timeout: u64,
+}
+
+/// When and how often a trigger acts.
+#[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "Pace")]
+pub(super) struct PaceArgs {
+    /// Wait this long before acting, so that a snapshot has the aftermath, too
+    #[arg(long, value_name = "TIME", value_parser = values::retention)]
+    pub(super) delay: Option<u64>,
+
+    /// Act at most once in this time. What happens meanwhile is counted
+    #[arg(long, value_name = "TIME", value_parser = values::retention, default_value = "10s")]
+    pub(super) every: u64,
+
+    /// Act so many times, and then no more
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) max: Option<u64>,
+
+    /// Act only once: --max 1
+    #[arg(long, conflicts_with = "max")]
+    once: bool,
+}
+
+impl Add {
+    /// Checks that there are a condition and an action.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        let ConditionArgs { slower, failed, killed, lost, disk_free } = &self.conditions;
+        let has_condition = self.selected.names_events()
+            || slower.is_some()
+            || *failed
+            || *killed
+            || !lost.is_empty()
+            || !disk_free.is_empty();
+        if !has_condition {
+            return Err(Error::usage("the trigger has no condition")
+                .hint("name events, or give --slower, --failed, --killed, --lost or --disk-free"));
+        }
+        if self.selected.filter.is_some() && !self.selected.names_events() && slower.is_none() {
+            return Err(Error::usage("--filter is given without events")
+                .hint("name the events, or all of them with --all"));
+        }
+        let ActionArgs { snapshot, start, stop, rotate, run, .. } = &self.actions;
+        if [snapshot, start, stop, rotate, run].into_iter().all(Option::is_none) {
+            return Err(Error::usage("the trigger has no action")
+                .hint("give --snapshot, --start, --stop, --rotate or --run"));
+        }
+        Ok(())
+    }
+
+    /// Returns the sessions that the trigger refers to.
+    pub(super) fn sessions(&self) -> impl Iterator<Item = &str> {
+        let ActionArgs { snapshot, start, stop, rotate, .. } = &self.actions;
+        let lost = self.conditions.lost.iter().map(|limit| &*limit.session);
+        [snapshot, start, stop, rotate].into_iter().flatten().map(String::as_str).chain(lost)
+    }
+
+    /// Returns the maximum number of times that the trigger acts.
+    pub(super) fn max(&self) -> Option<u64> {
+        if self.pace.once { Some(1) } else { self.pace.max }
+    }
+}

@@ -1,0 +1,170 @@
+//! The session of the agent that records the events of a trigger.
+
+use super::files::TriggerFiles;
+use super::options::Add;
+use crate::conversation::AgentConnection;
+use crate::exit::Error;
+use blkkin_client::{Client, Timeouts};
+use blkkin_control::{
+    Channel, Events, Levels, NewChannel, Purpose, Request, Rotation, Selection, Session,
+    SessionRotation,
+};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Size of a chunk of the session's trace, in bytes.
+const CHUNK_SIZE: u64 = 1 << 20;
+/// Number of chunks that are kept, the current one included.
+const CHUNKS: u32 = 2;
+/// Size and number of sub-buffers of the rings of programs.
+const SUB_BUFFER_SIZE: u64 = 16 << 10;
+const SUB_BUFFERS: u32 = 4;
+/// Names of spans that are recorded as one event.
+const SPANS: &str = "blkkin:span*";
+/// Names of events with tags.
+const TAGS: &str = "*:keyval*";
+/// Filter for the tag of a failure.
+const FAILED: &str = "key == \"error\"";
+/// Minimum number of clock cycles in a nanosecond. The clock is the counter of an x86 processor,
+/// or has a cycle each nanosecond.
+const CYCLES_PER_NS: f64 = 0.5;
+const CHANNEL: &str = "events";
+/// Time limit for an answer of the agent.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Returns the name of a trigger's session.
+pub(super) fn session_of(trigger: &str) -> String {
+    format!("trigger-{trigger}")
+}
+
+/// Rule for events of programs or of the kernel.
+struct Rule {
+    is_kernel: bool,
+    selection: Selection,
+}
+
+/// Returns the rules that select the events of a trigger. A rule for slow spans selects some faster
+/// ones, too, as the program knows their duration in cycles of its clock only.
+fn rules(add: &Add) -> Result<Vec<Rule>, Error> {
+    let conditions = &add.conditions;
+    let mut selected = add.selected.clone();
+    let is_kernel = selected.is_kernel();
+    let names_events = selected.names_events();
+    let mut rules = Vec::new();
+    if let Some(slower) = conditions.slower {
+        if is_kernel {
+            return Err(Error::usage("--slower is for spans of programs")
+                .hint("leave out --kernel and --probe; --filter selects slow events"));
+        }
+        let cycles = (slower.as_nanos() as f64 * CYCLES_PER_NS) as u64;
+        let slow = format!("duration >= {cycles}");
+        let filter = selected.filter.take().map(|own| format!("({own}) && {slow}"));
+        selected.filter = Some(filter.unwrap_or(slow));
+    }
+    let mut selection = selected.selection(true)?;
+    let of_processes = |name: &str, filter: Option<&str>| Selection {
+        levels: Levels::Any,
+        filter: filter.map(str::to_owned),
+        processes: selection.processes.clone(),
+        ..Selection::for_names([name])
+    };
+    if conditions.failed {
+        rules.push(Rule { is_kernel: false, selection: of_processes(TAGS, Some(FAILED)) });
+    }
+    if conditions.killed {
+        let selection = of_processes("process:exit", None);
+        rules.push(Rule { is_kernel: true, selection });
+    }
+    if names_events || conditions.slower.is_some() {
+        if !names_events {
+            selection.names = vec![SPANS.to_owned()];
+        }
+        rules.push(Rule { is_kernel, selection });
+    }
+    Ok(rules)
+}
+
+/// Returns the requests that make the session, or none if the trigger has no events.
+fn requests(files: &TriggerFiles, add: &Add) -> Result<Vec<Request>, Error> {
+    let rules = rules(add)?;
+    if rules.is_empty() {
+        return Ok(Vec::new());
+    }
+    let name = session_of(files.name());
+    let rotation = Rotation {
+        size: Some(CHUNK_SIZE),
+        age_ms: None,
+        files: Some(CHUNKS),
+        total: None,
+        name_pattern: None,
+        hook: None,
+    };
+    let mut requests = vec![
+        Request::CreateSession(Session {
+            name: name.clone(),
+            purpose: Purpose::Record,
+            output: Some(files.events()),
+        }),
+        Request::DivideSession(SessionRotation { session: name.clone(), rotation }),
+    ];
+    if rules.iter().any(|rule| !rule.is_kernel) {
+        let channel = Channel {
+            subbuffer_size: Some(SUB_BUFFER_SIZE),
+            subbuffer_count: Some(SUB_BUFFERS),
+            ..Channel::named(CHANNEL)
+        };
+        requests.push(Request::CreateChannel(NewChannel { session: name.clone(), channel }));
+    }
+    for Rule { is_kernel, selection } in rules {
+        let events = Events { session: name.clone(), channel: None, selection };
+        requests.push(match is_kernel {
+            true => Request::EnableKernelEvents(events),
+            false => Request::EnableEvents(events),
+        });
+    }
+    requests.push(Request::StartSession(name));
+    Ok(requests)
+}
+
+/// Makes the session of a trigger.
+pub(super) fn make(
+    conversation: &mut AgentConnection,
+    files: &TriggerFiles,
+    add: &Add,
+) -> Result<(), Error> {
+    let requests = requests(files, add)?;
+    requests.iter().try_for_each(crate::conversation::check)?;
+    for (number, request) in requests.iter().enumerate() {
+        if let Err(error) = conversation.request(request) {
+            if number > 0 {
+                let _ = conversation.request(&Request::DestroySession(session_of(files.name())));
+            }
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+/// Makes the session again, after an agent has lost it.
+pub(super) fn make_again(agent: &str, files: &TriggerFiles, add: &Add) -> Result<(), Error> {
+    let mut client = connect(agent, PATIENCE)?;
+    files.remove_events()?;
+    for request in requests(files, add)? {
+        client.request_all(&request)?;
+    }
+    Ok(())
+}
+
+/// Connects to an agent. An answer may take as long as `patience`.
+pub(super) fn connect(agent: &str, patience: Duration) -> Result<Client, blkkin_client::Error> {
+    let timeouts = Timeouts { opening: Duration::from_secs(30), item: patience };
+    let release = env!("CARGO_PKG_VERSION");
+    Client::connect(&[PathBuf::from(agent)], "blkkin trigger", release, timeouts)
+}
+
+/// Destroys the session of a trigger, if there are agent and session.
+pub(super) fn destroy(agent: &str, trigger: &str) {
+    if let Ok(mut client) = connect(agent, PATIENCE) {
+        let _ = client.request_all(&Request::DestroySession(session_of(trigger)));
+    }
+}

@@ -1,0 +1,322 @@
+//! `blkkin trigger`: conditions that real programs meet, and the actions that follow.
+
+mod support;
+
+use blkkin_trace::{Endpoint, Trace, sample};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead, Write};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+use support::node::{self, Node, Program, eventually, is_root};
+use support::{run, skip, text};
+
+/// Records fast spans without a pause. For each input line it prints a number, and does what the
+/// line says first.
+#[test]
+#[ignore = "a program of other tests"]
+fn program() {
+    static DISK: Endpoint<'static> = Endpoint::new("disk", "10.0.0.1", 6800);
+    blkkin_trace::start();
+    let (sender, asked) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines() {
+            let _ = sender.send(line.expect("text"));
+        }
+    });
+    node::say("\nready");
+    loop {
+        let request = Trace::root("write", &DISK, sample::global());
+        let span = request.span();
+        match asked.recv_timeout(Duration::from_millis(2)).as_deref() {
+            Ok("slow") => std::thread::sleep(Duration::from_millis(60)),
+            Ok("failed") => span.keyval("error", "no space"),
+            Ok("die") => std::process::abort(),
+            Ok(_) | Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {}
+            Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    node::say(0);
+}
+
+/// Node with a flight recorder and triggers of its own.
+struct Fixture {
+    node: Node,
+    agent: Option<node::Running>,
+}
+
+impl Fixture {
+    fn new() -> Fixture {
+        let mut fixture = Fixture { node: Node::new(), agent: None };
+        fixture.start_agent();
+        fixture.run(&["session", "create", "flight", "--snapshot"]);
+        fixture.run(&["event", "enable", "-s", "flight", "blkkin:*", "zipkin:*"]);
+        fixture.run(&["session", "start", "flight"]);
+        fixture
+    }
+
+    fn start_agent(&mut self) {
+        let traces = self.node.directory.path().join("traces");
+        let traces = traces.to_str().expect("text");
+        self.agent = Some(self.node.agent_by(self.command(&["agent", "--traces", traces])));
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.node.command(arguments);
+        command.env("BLKKIN_TRIGGERS", self.node.directory.path().join("triggers"));
+        command
+    }
+
+    #[track_caller]
+    fn run(&self, arguments: &[&str]) -> String {
+        let output = run(&mut self.command(arguments));
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        text(&output.stdout)
+    }
+
+    #[track_caller]
+    fn refuse(&self, arguments: &[&str], status: i32, part: &str) {
+        let output = run(&mut self.command(arguments));
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{arguments:?}: {errors}");
+        assert!(errors.contains(part), "{arguments:?}: {errors}");
+    }
+
+    fn program(&self) -> Program {
+        Program::start(self.node.test_program(&[], "program"))
+    }
+
+    fn trigger(&self, name: &str) -> Value {
+        let list = self.run(&["trigger", "ls", "--json"]);
+        let list: Value = serde_json::from_str(&list).expect("JSON");
+        assert_eq!(list["schema"], "blkkin.triggers.v1");
+        let all = list["triggers"].as_array().expect("a list");
+        all.iter().find(|one| one["name"] == name).expect("the trigger").clone()
+    }
+
+    #[track_caller]
+    fn await_acted(&self, name: &str, times: u64) -> Value {
+        eventually(&format!("{name} has acted {times} times"), || {
+            Some(self.trigger(name)).filter(|trigger| trigger["acted"] == times)
+        })
+    }
+}
+
+impl Drop for Fixture {
+    fn drop(&mut self) {
+        for line in self.run(&["trigger", "ls"]).lines().skip(1) {
+            let name = line.split_whitespace().next().unwrap_or_default();
+            let _ = self.command(&["trigger", "remove", name]).output();
+        }
+    }
+}
+
+fn tell(program: &mut Program, what: &str) {
+    let input = program.running.0.stdin.as_mut().expect("a pipe");
+    input.write_all(format!("{what}\n").as_bytes()).expect("written");
+}
+
+/// Returns the durations of the spans in a trace, in milliseconds, with the time of each end.
+fn spans(trace: &str) -> Vec<(i64, f64)> {
+    let output = run(support::blkkin(Path::new("/")).args(["spans", "--json", trace]));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let printed = text(&output.stdout);
+    let lines = printed.lines().map(|line| serde_json::from_str(line).expect("JSON"));
+    let spans = lines.filter(|line: &Value| line["type"] == "span");
+    spans
+        .filter_map(|span| {
+            let (start, duration) = (span["start"].as_i64()?, span["duration"].as_i64()?);
+            Some((start + duration, duration as f64 / 1e6))
+        })
+        .collect()
+}
+
+/// A slow span causes a snapshot with the span and with what followed it. Fast ones do not.
+#[test]
+fn slow_requests_cause_snapshots() {
+    let fixture = Fixture::new();
+    let mut program = fixture.program();
+    let words = ["trigger", "add", "slow", "--slower", "50ms", "--snapshot", "flight"];
+    fixture.run(&[&words[..], &["--delay", "300ms", "--every", "1s", "--keep", "2"]].concat());
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(fixture.trigger("slow")["events"], 0);
+    tell(&mut program, "slow");
+    let trigger = fixture.await_acted("slow", 1);
+    assert_eq!(trigger["events"], 1);
+    let cause: Value = serde_json::from_str(trigger["last_cause"].as_str().unwrap()).expect("JSON");
+    assert_eq!(
+        (&cause["name"], &cause["fields"]["span_name"]),
+        (&"blkkin:span".into(), &"write".into())
+    );
+    let snapshot = trigger["snapshots"][0].as_str().expect("a path").to_owned();
+    let spans = spans(&snapshot);
+    let slow: Vec<_> = spans.iter().filter(|(_, duration)| *duration >= 50.0).collect();
+    assert_eq!(slow.len(), 1, "{spans:?}");
+    let aftermath = spans.iter().filter(|(end, _)| *end > slow[0].0 + 100_000_000).count();
+    assert!(aftermath > 10, "{aftermath}");
+    // Too soon after the last action.
+    tell(&mut program, "slow");
+    eventually("the event is skipped", || (fixture.trigger("slow")["skipped"] == 1).then_some(()));
+    for times in 2..=3 {
+        std::thread::sleep(Duration::from_millis(1000));
+        tell(&mut program, "slow");
+        fixture.await_acted("slow", times);
+    }
+    assert!(!Path::new(&snapshot).exists(), "only two snapshots are kept");
+    fixture.run(&["trigger", "remove", "slow"]);
+    assert!(!fixture.run(&["session", "list"]).contains("trigger-slow"));
+    program.end();
+}
+
+/// A failed request runs a command, once. The trigger is done, and its session is gone.
+#[test]
+fn failed_requests_run_commands() {
+    let fixture = Fixture::new();
+    let mut program = fixture.program();
+    let file = fixture.node.directory.path().join("told");
+    let command = format!("echo \"$BLKKIN_TRIGGER $1 $BLKKIN_EVENT\" >> {}", file.display());
+    let words = ["trigger", "add", "failed", "--failed", "--once", "--run", &command];
+    fixture.run(&[&words[..], &["--snapshot", "flight"]].concat());
+    assert!(fixture.run(&["session", "list"]).contains("trigger-failed"));
+    for _ in 0..3 {
+        tell(&mut program, "failed");
+    }
+    let trigger = fixture.await_acted("failed", 1);
+    let told = fs::read_to_string(&file).expect("the command has run");
+    assert_eq!(told.lines().count(), 1);
+    assert!(told.starts_with("failed /") && told.contains("no space"), "{told}");
+    assert!(told.contains(trigger["snapshots"][0].as_str().expect("a path")), "{told}");
+    eventually("it is done", || (fixture.trigger("failed")["status"] == "done").then_some(()));
+    assert!(!fixture.run(&["session", "list"]).contains("trigger-failed"));
+    fixture.refuse(&["trigger", "fire", "failed"], 1, "does not run");
+    program.end();
+}
+
+/// The trigger outlives its agent. After its own end it continues where it was.
+#[test]
+fn triggers_survive_restarts() {
+    let mut fixture = Fixture::new();
+    let mut program = fixture.program();
+    let words = ["trigger", "add", "t", "--failed", "--run", "true", "--every", "1ms"];
+    fixture.run(&words);
+    tell(&mut program, "failed");
+    fixture.await_acted("t", 1);
+    fixture.agent.take().expect("an agent").kill();
+    fixture.start_agent();
+    eventually("the program returns", || (!fixture.node.applications().is_empty()).then_some(()));
+    eventually("the trigger connects", || fixture.trigger("t")["trouble"].is_null().then_some(()));
+    tell(&mut program, "failed");
+    fixture.await_acted("t", 2);
+    let pid = fixture.trigger("t")["pid"].as_i64().expect("an id");
+    let pid = Pid::from_raw(i32::try_from(pid).expect("an id")).expect("an id");
+    kill_process(pid, Signal::KILL).expect("killed");
+    eventually("it is down", || (fixture.trigger("t")["status"] == "down").then_some(()));
+    tell(&mut program, "failed");
+    std::thread::sleep(Duration::from_millis(200));
+    fixture.run(&["trigger", "start", "--all"]);
+    // Two events were acted on before, and the third one came while the trigger was down.
+    fixture.await_acted("t", 3);
+    assert_eq!(fixture.trigger("t")["events"], 3);
+    fixture.run(&["trigger", "fire", "t"]);
+    assert_eq!(fixture.await_acted("t", 4)["last_cause"], "fired by hand");
+    program.end();
+}
+
+/// A process that a signal ends causes a snapshot.
+#[test]
+fn killed_programs_are_noticed() {
+    let fixture = Fixture::new();
+    if !is_root() {
+        return skip("killed_programs_are_noticed", "events of the kernel are for root");
+    }
+    let words = ["trigger", "add", "killed", "--killed", "--snapshot", "flight"];
+    let added = run(&mut fixture.command(&words));
+    if !added.status.success() {
+        return skip("killed_programs_are_noticed", &text(&added.stderr));
+    }
+    fixture.program().end();
+    std::thread::sleep(Duration::from_millis(300));
+    let before = fixture.trigger("killed")["events"].as_u64().expect("a number");
+    let mut program = fixture.program();
+    let pid = u64::from(program.id());
+    tell(&mut program, "die");
+    let is_cause = |trigger: &Value| {
+        let cause: Value =
+            serde_json::from_str(trigger["last_cause"].as_str().unwrap_or("null")).expect("JSON");
+        cause["context"]["pid"] == pid && cause["name"] == "process:exit"
+    };
+    eventually("the end is noticed", || {
+        let trigger = fixture.trigger("killed");
+        let events = trigger["events"].as_u64().expect("a number");
+        // Programs of other tests may have been killed a moment before.
+        (is_cause(&trigger) || before > 0 && events > before).then_some(())
+    });
+}
+
+/// Lost events and full disks act on sessions.
+#[test]
+fn losses_and_disks_are_watched() {
+    let fixture = Fixture::new();
+    let limit = format!("{}=1000000T", fixture.node.directory.path().display());
+    fixture.run(&["trigger", "add", "full", "--disk-free", &limit, "--stop", "flight", "--once"]);
+    let trigger = fixture.await_acted("full", 1);
+    assert!(trigger["last_cause"].as_str().expect("text").contains(" free"), "{trigger}");
+    assert!(fixture.run(&["session", "list"]).contains("stopped"));
+    fixture.run(&["trigger", "add", "again", "--disk-free", &limit, "--start", "flight"]);
+    fixture.await_acted("again", 1);
+    assert!(!fixture.run(&["session", "list"]).contains("stopped"));
+    fixture.run(&["session", "create", "small", "--rotate"]);
+    let words = ["--subbuf-size", "4K", "--num-subbuf", "2", "-s", "small"];
+    fixture.run(&[&["channel", "create", "c"], &words[..]].concat());
+    fixture.run(&["event", "enable", "-s", "small", "test:*"]);
+    fixture.run(&["session", "start", "small"]);
+    let words = ["trigger", "add", "lossy", "--lost", "small=10", "--rotate", "small"];
+    fixture.run(&words);
+    std::thread::sleep(Duration::from_millis(1500));
+    let mut flood = fixture.node.test_program(&[], "flood");
+    flood.env("TEST_PAUSE_US", "0").env("TEST_BURST", "100000");
+    let flood = Program::start(flood);
+    let trigger = fixture.await_acted("lossy", 1);
+    assert!(trigger["last_cause"].as_str().expect("text").contains("`small` lost"), "{trigger}");
+    flood.end();
+}
+
+#[test]
+#[ignore = "a program of other tests"]
+fn flood() {
+    node::numbers();
+}
+
+#[test]
+fn commands_say_what_is_wrong() {
+    let fixture = Fixture::new();
+    let add = ["trigger", "add", "t"];
+    let check =
+        |words: &[&str], status, part| fixture.refuse(&[&add, words].concat(), status, part);
+    check(&["--run", "true"], 2, "no condition");
+    check(&["--slower", "1ms"], 2, "no action");
+    check(&["--failed", "--filter", "x == 1", "--run", "true"], 2, "without events");
+    check(&["--slower", "1", "--run", "true"], 2, "--slower");
+    check(&["nothing", "--run", "true"], 2, "PROVIDER:NAME");
+    check(&["a:b", "--filter", "x = 1", "--run", "true"], 2, "did you mean `==`?");
+    check(&["--failed", "--snapshot", "fligh"], 1, "did you mean `flight`?");
+    check(&["--lost", "web", "--run", "true"], 2, "web=1000");
+    check(&["--kernel", "process:exit", "--slower", "1s", "--run", "true"], 2, "of programs");
+    check(&["--failed", "--keep", "2", "--run", "true"], 2, "--snapshot");
+    fixture.refuse(
+        &["trigger", "add", "a/b", "--failed", "--run", "true"],
+        2,
+        "the name of a trigger",
+    );
+    fixture.refuse(&["trigger", "remove", "../x"], 1, "no trigger");
+    fixture.run(&["trigger", "add", "slow", "--slower", "1s", "--run", "true"]);
+    fixture.refuse(&["trigger", "add", "slow", "--failed", "--run", "true"], 1, "trigger remove");
+    fixture.refuse(&["trigger", "fire", "slaw"], 1, "did you mean `slow`?");
+    let list = fixture.run(&["trigger", "ls"]);
+    assert!(list.contains("slow") && list.contains("waiting"), "{list}");
+    assert!(list.contains("--slower 1s --run true"), "{list}");
+    fixture.run(&["trigger", "remove", "slow"]);
+    assert_eq!(fixture.run(&["trigger", "ls"]), "");
+}
