@@ -95,8 +95,8 @@ pub use reply::{
     Ring, RingTotals, Rule, SessionState, code,
 };
 pub use request::{
-    Applications, AwaitedChange, Events, NewChannel, Purpose, RedactedEvents, Request,
-    RetainingSession, Retention, Session, SessionLimit, Snapshot,
+    Applications, AwaitedChange, Events, NewChannel, Purpose, RecentSnapshot, RedactedEvents,
+    Request, RetainingSession, Retention, Session, SessionLimit, Snapshot,
 };
 pub use ring_description::{RingDescription, Variable, VariableValue};
 pub use rotation::{Chunk, Chunks, Hook, HookReport, Rotation, SessionRotation};

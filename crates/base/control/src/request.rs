@@ -72,6 +72,9 @@ messages! {
         /// Waits until the traces of a session have changed, because packets were written or
         /// removed. Replies with `Changes`.
         0x0315 AwaitChange(awaited: AwaitedChange = RecordForm),
+        /// Copies the recent content of a session's rings as `Snapshot` does. An older agent
+        /// refuses this request, and so copies no more than was requested.
+        0x0316 RecentSnapshot(recent: RecentSnapshot = RecordForm),
         /// Forwards a session to a relay. An older agent refuses this request, and so creates no
         /// session whose events stay on the machine.
         0x0320 ForwardSession(forward: SessionForward = RecordForm),
@@ -173,6 +176,16 @@ record! {
         /// Directory to create for the traces. `None` selects a new directory in the session's
         /// output directory.
         pub output: Option<PathBuf> = Optional(Path),
+    }
+}
+
+record! {
+    /// Request to copy the recent content of a session's rings.
+    pub struct RecentSnapshot {
+        /// Session and directory.
+        pub snapshot: Snapshot = RecordForm,
+        /// Time in milliseconds before the request: packets that ended earlier are left out.
+        pub keep_ms: u64 = Number,
     }
 }
 

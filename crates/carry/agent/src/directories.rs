@@ -64,8 +64,12 @@ pub(crate) enum OutputPurpose {
         retention: Retention,
         is_privileged: bool,
     },
-    /// Snapshot of the session with this number.
-    Snapshot(SessionId),
+    /// Snapshot of the session with this number. Packets that ended longer ago than `keep_ms` are
+    /// left out, if it is given.
+    Snapshot {
+        session: SessionId,
+        keep_ms: Option<u64>,
+    },
 }
 
 /// Time limit for a file system to answer.

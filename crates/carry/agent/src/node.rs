@@ -24,7 +24,7 @@ use crate::requests::{
     Answer, FollowUp, PendingRequest, RequestHandler, Scope, exceeded, failed, may_change,
 };
 use crate::sessions::Sessions;
-use crate::snapshots::Snapshots;
+use crate::snapshots::{SnapshotRequest, Snapshots};
 use crate::source::{ConnectionId, EACH_WRITE, Poller, Source};
 use crate::waiting_process::WaitingProcess;
 use blkkin_control::{
@@ -700,10 +700,11 @@ impl Node {
                     let new = RetainingSession { session, retention };
                     self.create_session(command, new, output, requester)
                 }
-                OutputPurpose::Snapshot(session) => {
+                OutputPurpose::Snapshot { session, keep_ms } => {
                     let mut reaches = self.sessions.retention_reply(session);
                     reaches.extend(self.sessions.reaches(session, self.programs.all()));
-                    self.snapshots.begin(command, session, output, &self.programs, reaches);
+                    let request = SnapshotRequest { command, session, keep_ms, output };
+                    self.snapshots.begin(request, &self.programs, reaches);
                     Ok(())
                 }
             });

@@ -27,9 +27,9 @@ use blkkin_control::limits::REDACTIONS_MAX;
 use blkkin_control::sampling::Sampling;
 use blkkin_control::{
     Activity, Applications, AwaitedChange, Channel, Context, EVENT_SIZES, Events, Failed,
-    ForwardTask, Mode, NewChannel, Purpose, RedactedEvents, Redaction, Reply, Request,
-    RetainingSession, Retention, Ring, SessionForward, SessionLimit, SessionRotation, Snapshot,
-    ToApplication, WAIT_FOREVER, WAIT_MAX_US, code,
+    ForwardTask, Mode, NewChannel, Purpose, RecentSnapshot, RedactedEvents, Redaction, Reply,
+    Request, RetainingSession, Retention, Ring, SessionForward, SessionLimit, SessionRotation,
+    Snapshot, ToApplication, WAIT_FOREVER, WAIT_MAX_US, code,
 };
 use blkkin_filter::Filter;
 use blkkin_ring::Shape;
@@ -331,30 +331,9 @@ impl RequestHandler<'_> {
                 let descriptors = descriptors.map_err(exceeded)?;
                 Ok(Answer::Clear { session: at, descriptors })
             }
-            Request::Snapshot(Snapshot { session, output }) => {
-                let at = self.find(who, &session)?;
-                if self.sessions.list[at].purpose == Purpose::Record {
-                    let mut failed = failed(
-                        code::WRONG_STATE,
-                        format!(
-                            "session `{session}` writes all that it records, so it has no snapshots"
-                        ),
-                    );
-                    failed.hint =
-                        Some("make one with `blkkin session create NAME --snapshot`".into());
-                    return Err(failed);
-                }
-                let session = &mut self.sessions.list[at];
-                let number = session.snapshots;
-                session.snapshots += 1;
-                // If the command names the directory, it is made with the requester's rights.
-                let (path, owner) = output.map(|output| (output, who.owner)).unwrap_or_else(|| {
-                    let date = date::for_names(&Zoned::now());
-                    let name = format!("snapshot-1-{date}-{number}");
-                    (session.output.path().join(name), session.owner)
-                });
-                let purpose = OutputPurpose::Snapshot(session.id);
-                Ok(Answer::MakeDirectory { path, owner, purpose })
+            Request::Snapshot(snapshot) => self.begin_snapshot(who, snapshot, None),
+            Request::RecentSnapshot(RecentSnapshot { snapshot, keep_ms }) => {
+                self.begin_snapshot(who, snapshot, Some(keep_ms))
             }
             Request::ListSessions(name) => self.list(who, name.as_deref()),
             Request::CreateChannel(NewChannel { session, channel }) => {
@@ -578,6 +557,35 @@ impl RequestHandler<'_> {
         };
         forwardings.add(task, false);
         Ok(Answer::Done(vec![]))
+    }
+
+    /// Chooses the directory of a snapshot.
+    fn begin_snapshot(
+        &mut self,
+        who: Requester,
+        Snapshot { session, output }: Snapshot,
+        keep_ms: Option<u64>,
+    ) -> Outcome {
+        let at = self.find(who, &session)?;
+        if self.sessions.list[at].purpose == Purpose::Record {
+            let mut failed = failed(
+                code::WRONG_STATE,
+                format!("session `{session}` writes all that it records, so it has no snapshots"),
+            );
+            failed.hint = Some("make one with `blkkin session create NAME --snapshot`".into());
+            return Err(failed);
+        }
+        let session = &mut self.sessions.list[at];
+        let number = session.snapshots;
+        session.snapshots += 1;
+        // If the command names the directory, it is made with the requester's rights.
+        let (path, owner) = output.map(|output| (output, who.owner)).unwrap_or_else(|| {
+            let date = date::for_names(&Zoned::now());
+            let name = format!("snapshot-1-{date}-{number}");
+            (session.output.path().join(name), session.owner)
+        });
+        let purpose = OutputPurpose::Snapshot { session: session.id, keep_ms };
+        Ok(Answer::MakeDirectory { path, owner, purpose })
     }
 
     /// Enables events of the kernel with redactions, and with those that the approval demands.

@@ -23,13 +23,23 @@ pub(crate) struct Snapshots {
     queue: VecDeque<SnapshotJob>,
 }
 
+/// Request for a snapshot whose directory was made.
+#[derive(Debug)]
+pub(crate) struct SnapshotRequest {
+    /// Connection of the command that waits for the snapshot.
+    pub(crate) command: ConnectionId,
+    pub(crate) session: SessionId,
+    /// Time in milliseconds: packets that ended earlier are left out. `None` for the session's own
+    /// time.
+    pub(crate) keep_ms: Option<u64>,
+    /// Directory for the snapshot's traces.
+    pub(crate) output: Output,
+}
+
 /// A snapshot in progress, and the command that waits for it.
 #[derive(Debug)]
 struct SnapshotJob {
-    /// Connection of the command that waits for the snapshot.
-    command: ConnectionId,
-    session: SessionId,
-    output: Output,
+    request: SnapshotRequest,
     /// Cut-off: state of each sealed ring when the snapshot began. Rings are copied one after the
     /// other. Without a cut-off, the snapshot would hold later events of one processor than of
     /// another, and miss events that a thread recorded before it moved to another processor.
@@ -56,16 +66,14 @@ impl Snapshots {
         self.queue.is_empty()
     }
 
-    /// Begins a snapshot of the packets in the session's rings. The snapshot's traces are written
-    /// to the directory of `output`, which exists.
+    /// Begins a snapshot of the packets in the session's rings.
     pub(crate) fn begin(
         &mut self,
-        command: ConnectionId,
-        session: SessionId,
-        output: Output,
+        request: SnapshotRequest,
         programs: &Programs,
         reaches: Vec<Reply>,
     ) {
+        let session = request.session;
         let own: Vec<_> = programs.all().filter(|one| one.records(session)).collect();
         let ends_now = || {
             let rings = own.iter().flat_map(|one| one.ends_of_rings(session));
@@ -80,9 +88,7 @@ impl Snapshots {
         }
         let programs = own.iter().map(|one| one.serial).collect();
         self.queue.push_back(SnapshotJob {
-            command,
-            session,
-            output,
+            request,
             ends,
             begun: Instant::now(),
             reaches,
@@ -104,14 +110,14 @@ impl Snapshots {
         let mut effects = Vec::new();
         for _ in 0..self.queue.len() {
             let Some(mut job) = self.queue.pop_front() else { break };
-            let to = job.command;
+            let to = job.request.command;
             if !is_connected(to) {
                 continue;
             }
             match job.step(programs, sessions, log, until) {
                 Ok(false) => self.queue.push_back(job),
                 Ok(true) => {
-                    let path = job.output.path().to_owned();
+                    let path = job.request.output.path().to_owned();
                     let replies = job.reaches.into_iter().chain([Reply::Written(path)]);
                     effects.extend(replies.map(|reply| Effect::Reply { to, reply }));
                     effects.push(Effect::Finish { to, reply: Reply::Done });
@@ -141,7 +147,8 @@ impl SnapshotJob {
         until: Instant,
     ) -> io::Result<bool> {
         let Sessions { list, clocks, .. } = sessions;
-        let Some(session) = list.iter_mut().find(|one| one.id == self.session) else {
+        let SnapshotRequest { session, keep_ms, output, .. } = &self.request;
+        let Some(session) = list.iter_mut().find(|one| one.id == *session) else {
             return Err(io::Error::other("the session was ended before its snapshot was written"));
         };
         while let Some(serial) = self.programs.front() {
@@ -156,8 +163,8 @@ impl SnapshotJob {
                     let uuid = *program.uuids.entry(session.id).or_insert_with(new_uuid);
                     let rate = clocks.rate(&mut session.rates, program.clock);
                     let about = describe(rate, session, program, uuid);
-                    let path = directory_of(self.output.path(), program);
-                    let mut trace = Trace::new(path, self.output.clone(), about, None);
+                    let path = directory_of(output.path(), program);
+                    let mut trace = Trace::new(path, output.clone(), about, None);
                     for (number, channel) in session.channels.iter().enumerate() {
                         trace.add_channel(number as u32, channel);
                     }
@@ -165,7 +172,8 @@ impl SnapshotJob {
                     (trace, cursor)
                 }
             };
-            let since = session.retention.keep_ms.map(|keep_ms| {
+            let keep_ms = keep_ms.iter().copied().chain(session.retention.keep_ms).min();
+            let since = keep_ms.map(|keep_ms| {
                 let age = Duration::from_millis(keep_ms).saturating_add(self.begun.elapsed());
                 let rate = clocks.rate(&mut session.rates, program.clock);
                 ring_clock(program).now_after_loads().saturating_sub(rate.ticks(age))

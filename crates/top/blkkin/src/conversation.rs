@@ -10,8 +10,8 @@ use crate::reach;
 use crate::values;
 use blkkin_client::{Client, Timeouts};
 use blkkin_control::{
-    Channel, Chunks, Fault, Forwarding, Loss, Reach, Reason, RedactedEvents, RedactedRule, Reply,
-    Request, Retention, SessionState, code,
+    Channel, Chunks, Fault, Forwarding, Loss, Reach, Reason, RecentSnapshot, RedactedEvents,
+    RedactedRule, Reply, Request, Retention, SessionState, code,
 };
 use blkkin_filter::suggest;
 use std::fmt::Display;
@@ -220,6 +220,11 @@ impl AgentConnection {
         })
     }
 
+    /// Sends a request whose failure is of no interest.
+    pub(crate) fn request_quietly(&mut self, request: &Request) {
+        let _ = self.client.request_all(request);
+    }
+
     /// Divides the trace of a session that was just created, or destroys the session. `written` is
     /// its output directory, which is removed then.
     pub(crate) fn divide(&mut self, request: &Request, written: &[PathBuf]) -> Result<(), Error> {
@@ -382,7 +387,9 @@ fn names_of(request: &Request) -> (Option<&str>, Option<&str>) {
         | Request::ListChunks(session) => (Some(session), None),
         Request::DivideSession(rotation) => (Some(&rotation.session), None),
         Request::ReportHook(report) => (Some(&report.session), None),
-        Request::Snapshot(snapshot) => (Some(&snapshot.session), None),
+        Request::Snapshot(snapshot) | Request::RecentSnapshot(RecentSnapshot { snapshot, .. }) => {
+            (Some(&snapshot.session), None)
+        }
         Request::ListSessions(session) | Request::Status(session) => (session.as_deref(), None),
         Request::LimitSession(limit) => (Some(&limit.session), None),
         Request::AwaitChange(awaited) => (Some(&awaited.session), None),

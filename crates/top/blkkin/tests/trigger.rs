@@ -5,16 +5,18 @@ mod support;
 use blkkin_trace::{Endpoint, Trace, sample};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, Write};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 use support::node::{self, Node, Program, eventually, is_root};
+use support::relay::{Kind, Relay};
+use support::server::{Server, http, on_free_ports};
 use support::{run, skip, text};
 
-/// Records fast spans without a pause. For each input line it prints a number, and does what the
-/// line says first.
+/// Records fast spans without a pause, and does what its input lines say.
 #[test]
 #[ignore = "a program of other tests"]
 fn program() {
@@ -28,9 +30,19 @@ fn program() {
     });
     node::say("\nready");
     loop {
-        let request = Trace::root("write", &DISK, sample::global());
+        let request = Trace::root_wide("write", &DISK, sample::global());
+        let traceparent = request.traceparent();
         let span = request.span();
         match asked.recv_timeout(Duration::from_millis(2)).as_deref() {
+            Ok("ask") => {
+                node::say(traceparent.as_str());
+                let _ = asked.recv();
+            }
+            Ok(line) if let Some(header) = line.strip_prefix("serve ") => {
+                let sampler = sample::global();
+                let call = Trace::receive_traceparent("serve", &DISK, header.as_bytes(), sampler);
+                drop(call.server_span());
+            }
             Ok("slow") => std::thread::sleep(Duration::from_millis(60)),
             Ok("failed") => span.keyval("error", "no space"),
             Ok("die") => std::process::abort(),
@@ -45,16 +57,21 @@ fn program() {
 struct Fixture {
     node: Node,
     agent: Option<node::Running>,
+    /// Name of the machine for all commands; `None` for its own.
+    host: Option<String>,
 }
 
 impl Fixture {
     fn new() -> Fixture {
-        let mut fixture = Fixture { node: Node::new(), agent: None };
-        fixture.start_agent();
-        fixture.run(&["session", "create", "flight", "--snapshot"]);
-        fixture.run(&["event", "enable", "-s", "flight", "blkkin:*", "zipkin:*"]);
-        fixture.run(&["session", "start", "flight"]);
-        fixture
+        Fixture { node: Node::new(), agent: None, host: None }.with_flight_recorder()
+    }
+
+    fn with_flight_recorder(mut self) -> Fixture {
+        self.start_agent();
+        self.run(&["session", "create", "flight", "--snapshot"]);
+        self.run(&["event", "enable", "-s", "flight", "blkkin:*", "zipkin:*"]);
+        self.run(&["session", "start", "flight"]);
+        self
     }
 
     fn start_agent(&mut self) {
@@ -64,7 +81,23 @@ impl Fixture {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = self.node.command(arguments);
+        let mut command = match &self.host {
+            None => self.node.command(arguments),
+            Some(host) => {
+                let mut command = Command::new("unshare");
+                command.args([
+                    "--uts",
+                    "sh",
+                    "-ec",
+                    "hostname \"$1\"; shift; exec \"$@\"",
+                    "sh",
+                    host,
+                ]);
+                command.arg(env!("CARGO_BIN_EXE_blkkin")).args(arguments);
+                command.env("BLKKIN_SOCKET", self.node.socket());
+                command
+            }
+        };
         command.env("BLKKIN_TRIGGERS", self.node.directory.path().join("triggers"));
         command
     }
@@ -111,6 +144,97 @@ impl Drop for Fixture {
             let _ = self.command(&["trigger", "remove", name]).output();
         }
     }
+}
+
+impl Fixture {
+    /// Records events in a session for snapshots, on a node of this name.
+    fn on_host(host: &str) -> Fixture {
+        let node = Node::new();
+        let fixture = Fixture { node, agent: None, host: Some(host.to_owned()) };
+        fixture.with_flight_recorder()
+    }
+}
+
+/// Lets a program make a request that takes a time, of which another one serves a part. Returns its
+/// trace id.
+fn request(asking: &mut Program, serving: &mut Program, time: Duration) -> String {
+    tell(asking, "ask");
+    let traceparent = asking.line();
+    tell(serving, &format!("serve {traceparent}"));
+    std::thread::sleep(time);
+    tell(asking, "done");
+    traceparent.split('-').nth(1).expect("a trace id").to_owned()
+}
+
+/// Returns the trace ids that a server has, with the number of spans of each.
+fn stored(server: &Server) -> BTreeMap<String, usize> {
+    let query = "/api/v2/traces?limit=1000&lookback=86400000";
+    let reply = http(server.web, "GET", query, "", b"").expect("an answer");
+    let traces: Vec<Vec<Value>> = serde_json::from_str(&reply.body).expect("JSON");
+    let id = |spans: &[Value]| spans[0]["traceId"].as_str().expect("an id").to_owned();
+    traces.iter().map(|spans| (id(spans), spans.len())).collect()
+}
+
+/// Only slow requests are sent, and those that are asked for, with their spans of all programs.
+#[test]
+fn slow_requests_are_sent_whole() {
+    let fixture = Fixture::new();
+    let server = Server::start(on_free_ports(&mut fixture.command(&[])).arg("--memory"));
+    let to = format!("http://{}/api/v2/spans", server.web);
+    let (mut asking, mut serving) = (fixture.program(), fixture.program());
+    let words = ["trigger", "add", "tail", "--slower", "50ms", "--requests", "flight", "--to", &to];
+    fixture.run(&[&words[..], &["--delay", "200ms", "--every", "200ms"]].concat());
+    let slow = request(&mut asking, &mut serving, Duration::from_millis(80));
+    eventually("the request is sent", || (!stored(&server).is_empty()).then_some(()));
+    assert_eq!(stored(&server), BTreeMap::from([(slow.clone(), 2)]));
+    let fast = request(&mut asking, &mut serving, Duration::ZERO);
+    fixture.run(&["trigger", "fire", "tail", "--request", &fast]);
+    let both = BTreeMap::from([(slow, 2), (fast, 2)]);
+    eventually("the named request is sent", || (stored(&server) == both).then_some(()));
+    let others: Vec<String> =
+        (0..3).map(|_| request(&mut asking, &mut serving, Duration::from_millis(60))).collect();
+    eventually("requests during the rest are sent", || {
+        let stored = stored(&server);
+        others.iter().all(|id| stored.get(id) == Some(&2)).then_some(())
+    });
+    let sent = fixture.trigger("tail")["requests"].clone();
+    assert_eq!((&sent["found"], &sent["missing"]), (&5.into(), &0.into()), "{sent}");
+    let list = fixture.run(&["trigger", "ls"]);
+    assert!(list.contains("tail: 5 requests found, 0 no longer in memory"), "{list}");
+    server.end();
+    asking.end();
+    serving.end();
+}
+
+/// A request that is slow on one node is sent by another one, too, that has served it fast.
+#[test]
+fn nodes_send_the_same_requests() {
+    if !is_root() {
+        return skip("nodes_send_the_same_requests", "only root can set host names");
+    }
+    let (one, two) = (Fixture::on_host("node-one"), Fixture::on_host("node-two"));
+    let relay = Relay::start_in(one.node.directory.path(), Kind::Ours);
+    let server = Server::start(on_free_ports(&mut one.command(&[])).arg("--memory"));
+    let to = format!("http://{}/api/v2/spans", server.web);
+    let (share, port) = (relay.target(), relay.live.to_string());
+    for node in [&one, &two] {
+        let words = ["trigger", "add", "tail", "--slower", "50ms", "--requests", "flight"];
+        let sharing = ["--to", &to, "--share", &share, "--share-live-port", &port];
+        node.run(&[&words[..], &sharing, &["--delay", "300ms", "--every", "200ms"]].concat());
+    }
+    let (mut asking, mut serving) = (one.program(), two.program());
+    // A node finds the sessions of others every two seconds.
+    eventually("the request is sent by both", || {
+        let id = request(&mut asking, &mut serving, Duration::from_millis(80));
+        std::thread::sleep(Duration::from_millis(1500));
+        (stored(&server).get(&id) == Some(&2)).then_some(())
+    });
+    let sent = two.trigger("tail");
+    assert_eq!(sent["events"], 0, "{sent}");
+    assert!(sent["requests"]["found"].as_u64() > Some(0), "{sent}");
+    server.end();
+    asking.end();
+    serving.end();
 }
 
 fn tell(program: &mut Program, what: &str) {

@@ -11,11 +11,11 @@ use crate::{
     ChannelRule, Chunk, Chunks, Clock, Context, Decoder, Destination, EventRule, EventType, Events,
     EvictedRings, Failed, Field, FieldKind, ForwardProgress, ForwardReport, ForwardTask,
     Forwarding, FromApplication, Hello, Hook, HookReport, KeepChannel, KernelRule, Level, Levels,
-    Loss, Mode, NewChannel, Opening, Orphan, Processes, Purpose, Quota, Reach, RedactedEvents,
-    RedactedRule, Redaction, RedactionMethod, Refused, Reply, Request, RetainingSession, Retention,
-    Ring, RingTotals, Role, Rotation, Rule, Selection, Session, SessionForward, SessionLimit,
-    SessionRotation, SessionState, Snapshot, SpanSlot, ToApplication, Unavailable, Version,
-    Welcome, Width, code,
+    Loss, Mode, NewChannel, Opening, Orphan, Processes, Purpose, Quota, Reach, RecentSnapshot,
+    RedactedEvents, RedactedRule, Redaction, RedactionMethod, Refused, Reply, Request,
+    RetainingSession, Retention, Ring, RingTotals, Role, Rotation, Rule, Selection, Session,
+    SessionForward, SessionLimit, SessionRotation, SessionState, Snapshot, SpanSlot, ToApplication,
+    Unavailable, Version, Welcome, Width, code,
 };
 
 fn destination() -> Destination {
@@ -319,6 +319,13 @@ fn requests() {
         (
             Request::AwaitChange(AwaitedChange { session: "s".into(), seen: Some(258) }),
             r#"0e000000 1503 01000000"s" 01 0201000000000000"#,
+        ),
+        (
+            Request::RecentSnapshot(RecentSnapshot {
+                snapshot: Snapshot { session: "s".into(), output: None },
+                keep_ms: 258,
+            }),
+            r#"0e000000 1603 01000000"s" 00 0201000000000000"#,
         ),
         (
             Request::ForwardSession(SessionForward {

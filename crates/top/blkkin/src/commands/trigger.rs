@@ -11,12 +11,15 @@ mod files;
 mod list;
 mod matching;
 mod options;
+mod requests;
 mod runner;
 mod schedule;
+mod sharing;
 mod source;
 mod wakes;
 
 use crate::exit::{Error, Exit, note};
+use crate::output::plural;
 use files::TriggerFiles;
 use options::Add;
 use std::ffi::OsString;
@@ -50,7 +53,7 @@ enum Command {
     Add(Box<Add>),
     #[command(visible_alias = "list")]
     Ls(list::Ls),
-    Fire(TriggerName),
+    Fire(Fire),
     Start(Start),
     Remove(TriggerName),
     #[command(hide = true)]
@@ -63,6 +66,24 @@ struct TriggerName {
     /// Name of the trigger
     #[arg(value_name = "NAME")]
     name: String,
+}
+
+/// Let a trigger act now, as if something had happened
+#[derive(clap::Args, Debug)]
+#[command(
+    before_help = "Examples:\n  \
+        blkkin trigger fire slow\n  \
+        blkkin trigger fire tail --request 463ac35c9f6413ad48485a3953bb6124",
+    after_help = crate::help::EXIT_HELP
+)]
+struct Fire {
+    /// Name of the trigger
+    #[arg(value_name = "NAME")]
+    name: String,
+
+    /// Send only this request, if the trigger was made with --requests. Can be repeated
+    #[arg(long, value_name = "TRACE_ID", value_parser = trace_id)]
+    request: Vec<u64>,
 }
 
 /// Start triggers again, for instance after a restart of the machine
@@ -90,11 +111,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     match args.command {
         Command::Add(add) => create(&add),
         Command::Ls(ls) => list::run(&ls),
-        Command::Fire(TriggerName { name }) => {
-            TriggerFiles::existing(&name)?.signal(rustix::process::Signal::USR1)?;
-            note(&format!("trigger `{name}` fires"));
-            Ok(Exit::Ok)
-        }
+        Command::Fire(args) => fire(&args),
         Command::Start(Start { name, .. }) => start(name),
         Command::Remove(TriggerName { name }) => remove(&name),
         Command::Run(TriggerName { name }) => {
@@ -163,6 +180,28 @@ fn spawn(files: &TriggerFiles) -> Result<(), Error> {
     Err(Error::failed("the trigger's process does not become ready"))
 }
 
+/// Parses a trace id of 16 or 32 hexadecimal digits; returns its lower half.
+fn trace_id(text: &str) -> Result<u64, String> {
+    let wrong = || "not a trace id of 16 or 32 hexadecimal digits".to_owned();
+    let is_hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let low = text.get(text.len().saturating_sub(16)..).filter(|_| is_hex);
+    let low = low.filter(|low| low.len() == 16 && [16, 32].contains(&text.len()));
+    low.and_then(|low| u64::from_str_radix(low, 16).ok()).ok_or_else(wrong)
+}
+
+fn fire(args: &Fire) -> Result<Exit, Error> {
+    let Fire { name, request } = args;
+    let files = TriggerFiles::existing(name)?;
+    if !request.is_empty() && files.definition()?.1.requests.requests.is_none() {
+        return Err(Error::usage(format!("trigger `{name}` sends no requests"))
+            .hint("add one with --requests SESSION --to URL"));
+    }
+    request.iter().try_for_each(|request| files.ask_for(*request))?;
+    files.signal(rustix::process::Signal::USR1)?;
+    note(&format!("trigger `{name}` fires"));
+    Ok(Exit::Ok)
+}
+
 fn start(name: Option<String>) -> Result<Exit, Error> {
     let names = match name {
         Some(name) => vec![name],
@@ -186,6 +225,10 @@ fn remove(name: &str) -> Result<Exit, Error> {
     // An agent that is gone has no session.
     if let Ok((agent, _)) = files.definition() {
         source::destroy(&agent, name);
+    }
+    if let Some(waiting) = files.state()["requests"]["spans_waiting"].as_u64().filter(|n| *n > 0) {
+        let spans = plural(waiting, "span");
+        crate::exit::warn(&format!("{spans} had not been delivered, and are dropped"));
     }
     files.remove()?;
     note(&format!("trigger `{name}` removed; its snapshots stay"));

@@ -194,8 +194,9 @@ impl Program {
         self.running.id()
     }
 
+    /// Returns the program's next line of output.
     #[track_caller]
-    fn line(&mut self) -> String {
+    pub fn line(&mut self) -> String {
         let mut line = String::new();
         assert_ne!(self.lines.read_line(&mut line).unwrap(), 0, "it has ended");
         line.trim().to_owned()

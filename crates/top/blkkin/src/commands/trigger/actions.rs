@@ -19,7 +19,7 @@ pub(super) struct Acted {
 }
 
 /// Time limit for an answer of the agent. A snapshot of large rings takes seconds.
-const PATIENCE: Duration = Duration::from_secs(600);
+pub(super) const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Takes all actions. One that fails does not prevent the others.
 pub(super) fn act(agent: &str, add: &Add, cause: &Cause, directory: &Path) -> Acted {

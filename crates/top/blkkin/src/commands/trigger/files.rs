@@ -7,6 +7,7 @@ use crate::exit::Error;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -104,6 +105,34 @@ impl TriggerFiles {
     /// Returns the directory for the traces of the trigger's session.
     pub(super) fn events(&self) -> PathBuf {
         self.directory.join("events")
+    }
+
+    /// Returns the directory for the queue of spans.
+    pub(super) fn queue(&self) -> PathBuf {
+        self.directory.join("queue")
+    }
+
+    /// Returns the directory for the snapshot out of which requests are taken.
+    pub(super) fn rings(&self) -> PathBuf {
+        self.directory.join("rings")
+    }
+
+    /// Leaves the lower half of a trace id for the process.
+    pub(super) fn ask_for(&self, request: u64) -> Result<(), Error> {
+        let asked = self.directory.join("asked");
+        let left = fs::create_dir_all(&asked)
+            .and_then(|()| File::create(asked.join(format!("{request:016x}"))));
+        left.map(drop).map_err(|error| Error::failed(format!("{}: {error}", asked.display())))
+    }
+
+    /// Takes the trace ids that were left for the process.
+    pub(super) fn take_asked(&self) -> BTreeSet<u64> {
+        let entries = fs::read_dir(self.directory.join("asked")).into_iter().flatten().flatten();
+        let take = |entry: fs::DirEntry| {
+            fs::remove_file(entry.path()).ok()?;
+            u64::from_str_radix(&entry.file_name().to_string_lossy(), 16).ok()
+        };
+        entries.filter_map(take).collect()
     }
 
     /// Returns the words of the definition.

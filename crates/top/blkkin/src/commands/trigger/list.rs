@@ -3,6 +3,7 @@
 use super::files::{self, TriggerFiles};
 use crate::conversation::print;
 use crate::exit::{Error, Exit, note};
+use crate::output::plural;
 use crate::table::{Align, Table};
 use crate::values::span_text;
 use serde_json::{Value, json};
@@ -95,7 +96,20 @@ fn table(rows: &[Row]) -> String {
             ago.unwrap_or_default().into(),
             words.iter().skip(1).map(|word| quoted(word)).collect::<Vec<_>>().join(" ").into(),
         ]);
-        if let Some(trouble) = state["trouble"].as_str() {
+        if let Some(sent) = state["requests"].as_object() {
+            let count = |key: &str| sent[key].as_u64().unwrap_or(0);
+            let (found, missing) = (plural(count("found"), "request"), count("missing"));
+            let (delivered, waiting) =
+                (plural(count("spans_delivered"), "span"), count("spans_waiting"));
+            let dropped = count("spans_dropped");
+            notes.push_str(&format!(
+                "{name}: {found} found, {missing} no longer in memory; {delivered} delivered, \
+                 {waiting} waiting, {dropped} dropped\n"
+            ));
+        }
+        let troubles =
+            [&state["trouble"], &state["sharing_trouble"], &state["requests"]["trouble"]];
+        for trouble in troubles.into_iter().filter_map(Value::as_str) {
             notes.push_str(&format!("{name}: {trouble}\n"));
         }
     }

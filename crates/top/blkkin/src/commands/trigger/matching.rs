@@ -6,6 +6,7 @@ use blkkin_reader::{
 };
 use blkkin_spans::{Extractor, ReportContent};
 use blkkin_text::json::JsonPrinter;
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
@@ -20,6 +21,8 @@ pub(super) struct Matching {
     read_until: Option<i64>,
 }
 
+/// Maximum number of requests that are noted at a time.
+pub(super) const REQUESTS_MAX: usize = 10_000;
 /// Filter for the ends of processes by a signal. The kernel records all ends.
 const KILLED: &str = "$event.name != \"process:exit\" || code & 127 != 0";
 
@@ -30,6 +33,8 @@ pub(super) struct Matches {
     pub(super) events: u64,
     /// First of them, as JSON.
     pub(super) first: Option<String>,
+    /// Lower halves of the trace ids of their requests, at most [`REQUESTS_MAX`].
+    pub(super) requests: BTreeSet<u64>,
     /// Time of the latest event, also of one that does not fire, in nanoseconds since 1970.
     pub(super) last_ns: Option<i64>,
 }
@@ -41,16 +46,32 @@ impl Matching {
         conditions: &ConditionArgs,
         read_until: Option<i64>,
     ) -> Matching {
-        let follower = Follower::new(&[Source::Path(directory.to_owned())]);
+        Matching::of(Source::Path(directory.to_owned()), conditions, read_until)
+    }
+
+    /// Prepares reading of a source.
+    pub(super) fn of(
+        source: Source,
+        conditions: &ConditionArgs,
+        read_until: Option<i64>,
+    ) -> Matching {
+        let follower = Follower::new(&[source]);
         let (slower, only_killed) = (conditions.slower, conditions.killed);
         Matching { follower, slower, only_killed, read_until }
     }
 
     /// Reads the events that were recorded since the last round.
     pub(super) fn read(&mut self) -> Matches {
+        let read_until = self.read_until.take();
+        self.read_until(None, read_until)
+    }
+
+    /// Reads the events since the last round that were recorded before `end_ns`, or all, and after
+    /// `begin_ns`, in nanoseconds since 1970.
+    pub(super) fn read_until(&mut self, end_ns: Option<i64>, begin_ns: Option<i64>) -> Matches {
         let mut round = Round {
             slower: self.slower,
-            read_until: self.read_until.take(),
+            begin_ns,
             extractor: Extractor::default(),
             printer: JsonPrinter::default(),
             found: Matches::default(),
@@ -59,26 +80,38 @@ impl Matching {
         self.follower.refresh(true);
         let killed = || BoundFilter::of_growing(KILLED, self.follower.traces()).ok();
         let filter = if self.only_killed { killed() } else { None };
-        self.follower.deliver(|reading| reading.filter(filter), &mut round);
+        match end_ns {
+            None => self.follower.deliver(|reading| reading.filter(filter), &mut round),
+            Some(end_ns) => {
+                self.follower.deliver_until(end_ns, |reading| reading.filter(filter), &mut round)
+            }
+        };
         round.found
     }
 }
 
 struct Round {
     slower: Option<Duration>,
-    read_until: Option<i64>,
+    begin_ns: Option<i64>,
     extractor: Extractor,
     printer: JsonPrinter,
     found: Matches,
 }
 
 impl Round {
+    /// Returns whether an event fires the trigger, and notes its request.
     fn fires(&mut self, event: &mut Event<'_>) -> bool {
-        let Some(slower) = self.slower else { return true };
-        let is_slow = self.extractor.read(event, |report| match report.content {
-            ReportContent::Span(span) => u128::from(span.duration_ns) >= slower.as_nanos(),
-            ReportContent::Activity(_) => false,
-            _ => true,
+        let Round { slower, extractor, found, .. } = self;
+        let is_slow = extractor.read(event, |report| {
+            let is_slow = slower.is_none_or(|slower| match report.content {
+                ReportContent::Span(span) => u128::from(span.duration_ns) >= slower.as_nanos(),
+                ReportContent::Activity(_) => false,
+                _ => true,
+            });
+            if is_slow && found.requests.len() < REQUESTS_MAX {
+                found.requests.insert(report.trace_id);
+            }
+            is_slow
         });
         // Other events are recorded for other conditions.
         is_slow.unwrap_or(true)
@@ -88,7 +121,7 @@ impl Round {
 impl Consumer for Round {
     fn event(&mut self, event: &mut Event<'_>) -> ControlFlow<()> {
         let time = event.time();
-        if self.read_until.is_some_and(|until| time.is_some_and(|time| time <= until)) {
+        if self.begin_ns.is_some_and(|begin| time.is_some_and(|time| time <= begin)) {
             return ControlFlow::Continue(());
         }
         self.found.last_ns = self.found.last_ns.max(time);

@@ -5,6 +5,10 @@ use crate::commands::event::SelectionArgs;
 use crate::conversation::AgentArgs;
 use crate::exit::Error;
 use crate::values;
+use blkkin_deliver::Destination;
+use blkkin_forward::Target;
+use blkkin_lttng::viewer::PORT;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Add a trigger, and start it
@@ -21,6 +25,7 @@ use std::time::Duration;
     before_help = "Examples:\n  \
         blkkin trigger add slow --slower 100ms --snapshot flight --every 1min --keep 10\n  \
         blkkin trigger add errors --all --level err --snapshot flight --delay 2s\n  \
+        blkkin trigger add tail --slower 100ms --failed --requests flight --to http://tracing:9411\n  \
         blkkin trigger add failed --failed --run 'logger \"a request failed: $BLKKIN_EVENT\"'\n  \
         blkkin trigger add killed --killed --exe qemu-system-x86_64 --snapshot flight\n  \
         blkkin trigger add full --disk-free /srv=10G --stop web --once\n  \
@@ -40,6 +45,12 @@ pub(super) struct Add {
 
     #[command(flatten)]
     pub(super) actions: ActionArgs,
+
+    #[command(flatten)]
+    pub(super) requests: RequestArgs,
+
+    #[command(flatten)]
+    pub(super) share: ShareArgs,
 
     #[command(flatten)]
     pub(super) pace: PaceArgs,
@@ -123,17 +134,73 @@ pub(super) struct ActionArgs {
     pub(super) run_timeout: u64,
 }
 
+fn destination(url: &str) -> Result<Destination, String> {
+    Destination::parse(url, None).map_err(|error| error.to_string())
+}
+
+/// Whole requests that a trigger sends.
+#[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "Requests")]
+pub(super) struct RequestArgs {
+    /// Send the requests whose events fire the trigger, with their spans of all programs, out of
+    /// this session, which was made with --snapshot
+    ///
+    /// All requests are recorded into rings, and only those are sent that were slow, failed, or are
+    /// named: `blkkin trigger fire NAME --request TRACE_ID`.
+    #[arg(long, value_name = "SESSION", requires = "to")]
+    pub(super) requests: Option<String>,
+
+    /// Receiver of their spans: a URL as for `blkkin spans --to`. While it is away, they wait in
+    /// the trigger's directory
+    #[arg(long, value_name = "URL", requires = "requests", value_parser = destination)]
+    pub(super) to: Option<Destination>,
+
+    /// File with headers for the receiver, one a line: 'Authorization: Bearer …'
+    #[arg(long, value_name = "FILE", requires = "to")]
+    pub(super) header_file: Option<PathBuf>,
+
+    /// Trust the certificates in this PEM file instead of the system's
+    #[arg(long, value_name = "FILE", requires = "to")]
+    pub(super) ca: Option<PathBuf>,
+
+    /// Spans of a request that ended longer before it is sent are left out
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = values::retention,
+        default_value = "10s",
+        requires = "requests"
+    )]
+    pub(super) window: u64,
+}
+
+/// Requests that triggers of the same name on several nodes have in common.
+#[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "Requests")]
+pub(super) struct ShareArgs {
+    /// Let the triggers of this name on other nodes send their spans of the same requests, too:
+    /// each tells the others by this relay, `net://HOST[:CONTROL_PORT[:DATA_PORT]]` or nets://
+    #[arg(long, value_name = "URL", requires = "requests")]
+    pub(super) share: Option<Target>,
+
+    /// Port of the relay for viewers
+    #[arg(long, value_name = "PORT", default_value_t = PORT, requires = "share")]
+    pub(super) share_live_port: u16,
+}
+
 /// When and how often a trigger acts.
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Pace")]
 pub(super) struct PaceArgs {
-    /// Wait this long before acting, so that a snapshot has the aftermath, too
+    /// Wait this long before acting, so that a snapshot has the aftermath, too, and requests are
+    /// complete [default: 0; with --requests 1s]
     #[arg(long, value_name = "TIME", value_parser = values::retention)]
     pub(super) delay: Option<u64>,
 
-    /// Act at most once in this time. What happens meanwhile is counted
-    #[arg(long, value_name = "TIME", value_parser = values::retention, default_value = "10s")]
-    pub(super) every: u64,
+    /// Act at most once in this time. What happens meanwhile is counted; requests are sent
+    /// afterwards [default: 10s; with --requests 1s]
+    #[arg(long, value_name = "TIME", value_parser = values::retention)]
+    pub(super) every: Option<u64>,
 
     /// Act so many times, and then no more
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
@@ -163,9 +230,10 @@ impl Add {
                 .hint("name the events, or all of them with --all"));
         }
         let ActionArgs { snapshot, start, stop, rotate, run, .. } = &self.actions;
-        if [snapshot, start, stop, rotate, run].into_iter().all(Option::is_none) {
+        let requests = &self.requests.requests;
+        if [snapshot, start, stop, rotate, run, requests].into_iter().all(Option::is_none) {
             return Err(Error::usage("the trigger has no action")
-                .hint("give --snapshot, --start, --stop, --rotate or --run"));
+                .hint("give --snapshot, --start, --stop, --rotate, --requests or --run"));
         }
         Ok(())
     }
@@ -174,7 +242,22 @@ impl Add {
     pub(super) fn sessions(&self) -> impl Iterator<Item = &str> {
         let ActionArgs { snapshot, start, stop, rotate, .. } = &self.actions;
         let lost = self.conditions.lost.iter().map(|limit| &*limit.session);
-        [snapshot, start, stop, rotate].into_iter().flatten().map(String::as_str).chain(lost)
+        let named = [snapshot, start, stop, rotate, &self.requests.requests];
+        named.into_iter().flatten().map(String::as_str).chain(lost)
+    }
+
+    /// Returns whether the trigger does anything but send requests.
+    pub(super) fn has_other_action(&self) -> bool {
+        let ActionArgs { snapshot, start, stop, rotate, run, .. } = &self.actions;
+        [snapshot, start, stop, rotate, run].into_iter().any(Option::is_some)
+    }
+
+    /// Returns the time to wait before acting, and the minimum time between two actions.
+    pub(super) fn pace(&self) -> (Duration, Duration) {
+        let usual = if self.requests.requests.is_some() { (1000, 1000) } else { (0, 10_000) };
+        let PaceArgs { delay, every, .. } = self.pace;
+        let (delay, every) = (delay.unwrap_or(usual.0), every.unwrap_or(usual.1));
+        (Duration::from_millis(delay), Duration::from_millis(every))
     }
 
     /// Returns the maximum number of times that the trigger acts.

@@ -5,19 +5,23 @@ use super::conditions::{self, Checks};
 use super::files::TriggerFiles;
 use super::matching::Matching;
 use super::options::Add;
+use super::requests::RequestSender;
 use super::schedule::{Cause, Schedule};
-use super::source;
 use super::wakes::{self, Wake};
+use super::{sharing, source};
 use crate::exit::{Error, Exit, warn};
 use blkkin_client::Client;
 use serde_json::{Value, json};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Time limit for the agent's answer about losses.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Time in which the receiver can take the last spans. Those that it has not taken stay in the
+/// trigger's directory.
+const LAST_TIME: Duration = Duration::from_secs(5);
 /// Maximum size in bytes of the text of an event in the state.
 const TEXT_SIZE_MAX: usize = 4096;
 /// Maximum number of snapshots that are remembered.
@@ -26,13 +30,15 @@ const SNAPSHOTS_MAX: usize = 10_000;
 /// Runs a trigger until a signal ends it, or it has acted as often as it may.
 pub(super) fn run(files: TriggerFiles, agent: &str, add: &Add) -> Result<Exit, Error> {
     let _lock = files.lock()?;
-    let mut runner = Runner::new(files, agent, add);
+    let sender = RequestSender::open(&files, &add.requests)?;
+    let mut runner = Runner::new(files, agent, add, sender);
     let failed = |error: std::io::Error| Error::failed(format!("the trigger cannot run: {error}"));
     let (sender, wakes) = channel();
     wakes::send_signals(&sender).map_err(failed)?;
     runner.save();
     let session = source::session_of(&add.name);
-    wakes::send_changes(session, agent.to_owned(), sender).map_err(failed)?;
+    wakes::send_changes(session, agent.to_owned(), sender.clone()).map_err(failed)?;
+    sharing::start(&add.name, &add.share, &add.conditions, sender).map_err(failed)?;
     loop {
         let wake = match runner.timeout() {
             Some(timeout) => wakes.recv_timeout(timeout),
@@ -41,6 +47,7 @@ pub(super) fn run(files: TriggerFiles, agent: &str, add: &Add) -> Result<Exit, E
         match wake {
             Ok(Wake::End) | Err(RecvTimeoutError::Disconnected) => break,
             Ok(wake) => runner.take(wake),
+            Err(RecvTimeoutError::Timeout) if runner.requests.is_some() => runner.save(),
             Err(RecvTimeoutError::Timeout) => {}
         }
         runner.check();
@@ -52,6 +59,9 @@ pub(super) fn run(files: TriggerFiles, agent: &str, add: &Add) -> Result<Exit, E
             runner.is_over = true;
             break;
         }
+    }
+    if let Some(requests) = &runner.requests {
+        requests.wait(LAST_TIME);
     }
     runner.pid = None;
     runner.save();
@@ -77,7 +87,9 @@ struct Runner<'a> {
     read_until: Option<i64>,
     last: Option<Last>,
     snapshots: VecDeque<PathBuf>,
+    requests: Option<RequestSender>,
     trouble: Option<String>,
+    sharing_trouble: Option<String>,
     is_over: bool,
 }
 
@@ -88,18 +100,23 @@ struct Last {
 }
 
 impl<'a> Runner<'a> {
-    fn new(files: TriggerFiles, agent: &'a str, add: &'a Add) -> Runner<'a> {
+    fn new(
+        files: TriggerFiles,
+        agent: &'a str,
+        add: &'a Add,
+        requests: Option<RequestSender>,
+    ) -> Runner<'a> {
         let state = files.state();
         let number = |name: &str| state[name].as_u64().unwrap_or(0);
         let acted = number("acted");
         let left = add.max().map(|max| max.saturating_sub(acted));
-        let delay = Duration::from_millis(add.pace.delay.unwrap_or(0));
-        let every = Duration::from_millis(add.pace.every);
+        let (delay, every) = add.pace();
         let read_until = state["read_until"].as_i64();
         let snapshots = state["snapshots"].as_array().into_iter().flatten();
         let last = state["last_time"].as_u64().map(|time_ns| {
             let text = state["last_cause"].as_str().unwrap_or_default().to_owned();
-            Last { time_ns, cause: Cause { events: number("last_events"), text } }
+            let (events, requests) = (number("last_events"), BTreeSet::new());
+            Last { time_ns, cause: Cause { events, text, requests } }
         });
         Runner {
             matching: Matching::new(&files.events(), &add.conditions, read_until),
@@ -114,7 +131,9 @@ impl<'a> Runner<'a> {
             read_until,
             last,
             snapshots: snapshots.filter_map(Value::as_str).map(PathBuf::from).collect(),
+            requests,
             trouble: None,
+            sharing_trouble: None,
             is_over: left == Some(0),
             files,
             agent,
@@ -125,7 +144,10 @@ impl<'a> Runner<'a> {
     /// Returns the time after which something is to be done; `None` if only a wake is awaited.
     fn timeout(&self) -> Option<Duration> {
         let check = (!self.checks.is_empty()).then(|| self.checked + conditions::INTERVAL);
-        let next = self.schedule.due().into_iter().chain(check).min()?;
+        // The numbers of spans that wait are shown.
+        let is_sending = self.requests.as_ref().is_some_and(RequestSender::is_busy);
+        let sending = is_sending.then(|| Instant::now() + conditions::INTERVAL);
+        let next = self.schedule.due().into_iter().chain(check).chain(sending).min()?;
         Some(next.saturating_duration_since(Instant::now()))
     }
 
@@ -138,7 +160,23 @@ impl<'a> Runner<'a> {
                 }
                 Err(error) => return self.note_trouble(error.message().to_owned()),
             },
-            Wake::Fire => self.fire(1, "fired by hand".to_owned()),
+            Wake::Requests(requests) => {
+                self.sharing_trouble = None;
+                self.fire(0, "asked for by another node".to_owned(), requests);
+            }
+            Wake::SharingTrouble(why) => {
+                if self.sharing_trouble.as_ref() != Some(&why) {
+                    warn(&why);
+                    self.sharing_trouble = Some(why);
+                    self.save();
+                }
+                return;
+            }
+            Wake::Fire => {
+                let asked = self.files.take_asked();
+                let events = u64::from(asked.is_empty());
+                self.fire(events, "fired by hand".to_owned(), asked);
+            }
             Wake::Trouble(why) => return self.note_trouble(why),
             Wake::End => {}
         }
@@ -160,14 +198,15 @@ impl<'a> Runner<'a> {
         let found = self.matching.read();
         self.read_until = self.read_until.max(found.last_ns);
         if found.events > 0 {
-            self.fire(found.events, found.first.unwrap_or_default());
+            let requests = if self.requests.is_some() { found.requests } else { BTreeSet::new() };
+            self.fire(found.events, found.first.unwrap_or_default(), requests);
         }
     }
 
-    fn fire(&mut self, events: u64, mut text: String) {
+    fn fire(&mut self, events: u64, mut text: String, requests: BTreeSet<u64>) {
         text.truncate(text.floor_char_boundary(TEXT_SIZE_MAX));
         self.events += events;
-        if !self.schedule.add(Instant::now(), Cause { events, text }) {
+        if !self.schedule.add(Instant::now(), Cause { events, text, requests }) {
             self.skipped += events;
         }
         self.save();
@@ -183,13 +222,19 @@ impl<'a> Runner<'a> {
             self.client = source::connect(self.agent, PATIENCE).ok();
         }
         for text in self.checks.check(self.client.as_mut()) {
-            self.fire(1, text);
+            self.fire(1, text, BTreeSet::new());
         }
     }
 
     fn act(&mut self, cause: &Cause) {
         let directory = self.files.events().parent().map(PathBuf::from).unwrap_or_default();
-        let Acted { snapshot, failures } = actions::act(self.agent, self.add, cause, &directory);
+        let mut acted = Acted::default();
+        // Other nodes ask for requests only.
+        if cause.events > 0 && self.add.has_other_action() {
+            acted = actions::act(self.agent, self.add, cause, &directory);
+        }
+        let Acted { snapshot, mut failures } = acted;
+        failures.extend(self.send_requests(&cause.requests).err());
         self.acted += 1;
         self.snapshots.extend(snapshot);
         self.remove_snapshots();
@@ -199,6 +244,15 @@ impl<'a> Runner<'a> {
         let time_ns = u64::try_from(now.as_nanos()).unwrap_or(0);
         self.last = Some(Last { time_ns, cause: cause.clone() });
         self.save();
+    }
+
+    fn send_requests(&mut self, wanted: &BTreeSet<u64>) -> Result<(), String> {
+        let Some(sender) = self.requests.as_mut().filter(|_| !wanted.is_empty()) else {
+            return Ok(());
+        };
+        let client = source::connect(self.agent, actions::PATIENCE);
+        let mut client = client.map_err(|error| error.to_string())?;
+        sender.send(&mut client, wanted, &self.files.rings())
     }
 
     /// Removes the oldest snapshots if there are too many.
@@ -229,6 +283,9 @@ impl<'a> Runner<'a> {
             "last_events": self.last.as_ref().map(|last| last.cause.events),
             "last_cause": self.last.as_ref().map(|last| &last.cause.text),
             "snapshots": snapshots,
+            "requests": self.requests.as_ref().map(RequestSender::state),
+            "requests_left_out": self.schedule.left_out(),
+            "sharing_trouble": self.sharing_trouble,
             "trouble": self.trouble,
             "is_over": self.is_over,
         });

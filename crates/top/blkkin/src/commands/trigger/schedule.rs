@@ -1,5 +1,7 @@
 //! Decision when a trigger acts: after its delay, and not too often.
 
+use super::matching::REQUESTS_MAX;
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// Schedule of a trigger.
@@ -12,6 +14,8 @@ pub(super) struct Schedule {
     pending: Option<(Instant, Cause)>,
     /// End of the time in which the trigger does not act again.
     rest: Option<Instant>,
+    /// Number of requests that were too many to send.
+    left_out: u64,
 }
 
 /// Reason for which a trigger acts.
@@ -21,23 +25,45 @@ pub(super) struct Cause {
     pub(super) events: u64,
     /// First event as JSON, or another condition in words.
     pub(super) text: String,
+    /// Lower halves of the trace ids of requests to send.
+    pub(super) requests: BTreeSet<u64>,
 }
 
 impl Schedule {
     pub(super) fn new(delay: Duration, every: Duration, left: Option<u64>) -> Schedule {
-        Schedule { delay, every, left, pending: None, rest: None }
+        Schedule { delay, every, left, pending: None, rest: None, left_out: 0 }
     }
 
     /// Takes a reason to act. Returns false if it has no consequence, because the trigger has acted
-    /// a short time ago.
-    pub(super) fn add(&mut self, now: Instant, cause: Cause) -> bool {
-        let is_resting = self.rest.is_some_and(|rest| now < rest) || self.is_over();
-        match &mut self.pending {
-            Some((_, pending)) => pending.events += cause.events,
-            None if is_resting => return false,
-            none => *none = Some((now + self.delay, cause)),
+    /// a short time ago. Requests are sent all the same, after the rest.
+    pub(super) fn add(&mut self, now: Instant, mut cause: Cause) -> bool {
+        let rest = self.rest.filter(|rest| now < *rest);
+        if self.is_over() {
+            return false;
         }
+        if let Some((_, pending)) = &mut self.pending {
+            if pending.events == 0 {
+                pending.text = std::mem::take(&mut cause.text);
+            }
+            pending.events += cause.events;
+            pending.requests.append(&mut cause.requests);
+            while pending.requests.len() > REQUESTS_MAX {
+                pending.requests.pop_first();
+                self.left_out += 1;
+            }
+            return true;
+        }
+        if rest.is_some() && cause.requests.is_empty() {
+            return false;
+        }
+        let due = (now + self.delay).max(rest.unwrap_or(now));
+        self.pending = Some((due, cause));
         true
+    }
+
+    /// Returns the number of requests that are not sent, because there were too many.
+    pub(super) fn left_out(&self) -> u64 {
+        self.left_out
     }
 
     /// Returns when to act next.
@@ -64,7 +90,7 @@ mod tests {
     use super::*;
 
     fn cause(events: u64) -> Cause {
-        Cause { events, text: events.to_string() }
+        Cause { events, text: events.to_string(), requests: BTreeSet::new() }
     }
 
     #[test]
@@ -75,7 +101,7 @@ mod tests {
         assert!(schedule.add(begin + second, cause(2)));
         assert_eq!(schedule.due(), Some(begin + 2 * second));
         assert_eq!(schedule.take_due(begin + second), None);
-        let first = Cause { events: 3, text: "1".to_owned() };
+        let first = Cause { events: 3, ..cause(1) };
         assert_eq!(schedule.take_due(begin + 2 * second), Some(first));
         assert_eq!(schedule.due(), None);
         // The trigger rests.
@@ -85,5 +111,27 @@ mod tests {
         assert_eq!(schedule.take_due(begin + 20 * second), Some(cause(5)));
         assert!(schedule.is_over());
         assert!(!schedule.add(begin + 100 * second, cause(6)));
+    }
+
+    #[test]
+    fn requests_wait_for_the_end_of_the_rest() {
+        let (begin, second) = (Instant::now(), Duration::from_secs(1));
+        let mut schedule = Schedule::new(second, 10 * second, None);
+        let of = |requests: &[u64]| Cause {
+            events: requests.len() as u64,
+            text: String::new(),
+            requests: requests.iter().copied().collect(),
+        };
+        assert!(schedule.add(begin, of(&[1])));
+        assert!(schedule.take_due(begin + second).is_some());
+        assert!(schedule.add(begin + 2 * second, of(&[2, 3])));
+        assert!(schedule.add(begin + 3 * second, of(&[3, 4])));
+        assert_eq!(schedule.due(), Some(begin + 11 * second));
+        let cause = schedule.take_due(begin + 11 * second).expect("due");
+        assert_eq!((cause.events, cause.requests), (4, [2, 3, 4].into()));
+        let many: Vec<u64> = (0..REQUESTS_MAX as u64 + 5).collect();
+        assert!(schedule.add(begin + 12 * second, of(&[1])));
+        assert!(schedule.add(begin + 12 * second, of(&many)));
+        assert_eq!(schedule.left_out(), 5);
     }
 }

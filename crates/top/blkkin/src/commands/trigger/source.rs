@@ -6,8 +6,8 @@ use crate::conversation::AgentConnection;
 use crate::exit::Error;
 use blkkin_client::{Client, Timeouts};
 use blkkin_control::{
-    Channel, Events, Levels, NewChannel, Purpose, Request, Rotation, Selection, Session,
-    SessionRotation,
+    Channel, Destination, Events, Levels, NewChannel, Purpose, Request, Rotation, Selection,
+    Session, SessionForward, SessionRotation,
 };
 use std::path::PathBuf;
 use std::time::Duration;
@@ -35,6 +35,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Returns the name of a trigger's session.
 pub(super) fn session_of(trigger: &str) -> String {
     format!("trigger-{trigger}")
+}
+
+/// Returns the name of the session that tells other nodes of a trigger's requests.
+pub(super) fn shared_session_of(trigger: &str) -> String {
+    format!("trigger-{trigger}-shared")
 }
 
 /// Rule for events of programs or of the kernel.
@@ -84,8 +89,9 @@ fn rules(add: &Add) -> Result<Vec<Rule>, Error> {
     Ok(rules)
 }
 
-/// Returns the requests that make the session, or none if the trigger has no events.
-fn requests(files: &TriggerFiles, add: &Add) -> Result<Vec<Request>, Error> {
+/// Returns the requests that make the sessions of a trigger: its own, and the one that it shares. A
+/// trigger without events has none.
+fn requests(files: &TriggerFiles, add: &Add) -> Result<Vec<Vec<Request>>, Error> {
     let rules = rules(add)?;
     if rules.is_empty() {
         return Ok(Vec::new());
@@ -99,14 +105,22 @@ fn requests(files: &TriggerFiles, add: &Add) -> Result<Vec<Request>, Error> {
         name_pattern: None,
         hook: None,
     };
-    let mut requests = vec![
-        Request::CreateSession(Session {
-            name: name.clone(),
-            purpose: Purpose::Record,
-            output: Some(files.events()),
-        }),
-        Request::DivideSession(SessionRotation { session: name.clone(), rotation }),
-    ];
+    let divide = Request::DivideSession(SessionRotation { session: name.clone(), rotation });
+    let mut sessions = vec![session(name, Some(files.events()), divide, &rules)];
+    if let Some(target) = &add.share.share {
+        let name = shared_session_of(files.name());
+        let destination = Destination { target: target.to_string(), is_spool: true };
+        let forward =
+            Request::ForwardSession(SessionForward { session: name.clone(), destination });
+        sessions.push(session(name, None, forward, &rules));
+    }
+    Ok(sessions)
+}
+
+/// Returns the requests that make a session with these rules.
+fn session(name: String, output: Option<PathBuf>, set_up: Request, rules: &[Rule]) -> Vec<Request> {
+    let session = Session { name: name.clone(), purpose: Purpose::Record, output };
+    let mut requests = vec![Request::CreateSession(session), set_up];
     if rules.iter().any(|rule| !rule.is_kernel) {
         let channel = Channel {
             subbuffer_size: Some(SUB_BUFFER_SIZE),
@@ -116,6 +130,7 @@ fn requests(files: &TriggerFiles, add: &Add) -> Result<Vec<Request>, Error> {
         requests.push(Request::CreateChannel(NewChannel { session: name.clone(), channel }));
     }
     for Rule { is_kernel, selection } in rules {
+        let selection = selection.clone();
         let events = Events { session: name.clone(), channel: None, selection };
         requests.push(match is_kernel {
             true => Request::EnableKernelEvents(events),
@@ -123,34 +138,38 @@ fn requests(files: &TriggerFiles, add: &Add) -> Result<Vec<Request>, Error> {
         });
     }
     requests.push(Request::StartSession(name));
-    Ok(requests)
+    requests
 }
 
-/// Makes the session of a trigger.
+/// Makes the sessions of a trigger, or none of them.
 pub(super) fn make(
     conversation: &mut AgentConnection,
     files: &TriggerFiles,
     add: &Add,
 ) -> Result<(), Error> {
-    let requests = requests(files, add)?;
-    requests.iter().try_for_each(crate::conversation::check)?;
-    for (number, request) in requests.iter().enumerate() {
-        if let Err(error) = conversation.request(request) {
-            if number > 0 {
-                let _ = conversation.request(&Request::DestroySession(session_of(files.name())));
-            }
-            return Err(error);
+    let sessions = requests(files, add)?;
+    sessions.iter().flatten().try_for_each(crate::conversation::check)?;
+    let made =
+        sessions.iter().flatten().try_for_each(|request| conversation.request(request).map(drop));
+    if made.is_err() {
+        for name in session_names(files.name()) {
+            conversation.request_quietly(&Request::DestroySession(name));
         }
     }
-    Ok(())
+    made
 }
 
-/// Makes the session again, after an agent has lost it.
+fn session_names(trigger: &str) -> [String; 2] {
+    [session_of(trigger), shared_session_of(trigger)]
+}
+
+/// Makes the sessions again, after an agent has lost one.
 pub(super) fn make_again(agent: &str, files: &TriggerFiles, add: &Add) -> Result<(), Error> {
+    destroy(agent, files.name());
     let mut client = connect(agent, PATIENCE)?;
     files.remove_events()?;
-    for request in requests(files, add)? {
-        client.request_all(&request)?;
+    for request in requests(files, add)?.iter().flatten() {
+        client.request_all(request)?;
     }
     Ok(())
 }
@@ -162,9 +181,10 @@ pub(super) fn connect(agent: &str, patience: Duration) -> Result<Client, blkkin_
     Client::connect(&[PathBuf::from(agent)], "blkkin trigger", release, timeouts)
 }
 
-/// Destroys the session of a trigger, if there are agent and session.
+/// Destroys the sessions of a trigger, as far as there are any.
 pub(super) fn destroy(agent: &str, trigger: &str) {
-    if let Ok(mut client) = connect(agent, PATIENCE) {
-        let _ = client.request_all(&Request::DestroySession(session_of(trigger)));
+    let Ok(mut client) = connect(agent, PATIENCE) else { return };
+    for name in session_names(trigger) {
+        let _ = client.request_all(&Request::DestroySession(name));
     }
 }

@@ -4,6 +4,7 @@ use super::source;
 use crate::interrupt::on_signals;
 use blkkin_control::{AwaitedChange, Reply, Request, code};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::mpsc::Sender;
 use std::thread;
@@ -18,6 +19,10 @@ pub(super) enum Wake {
     Gone,
     /// The session cannot be watched, for this reason. It is tried again.
     Trouble(String),
+    /// Requests of other nodes, by the lower halves of their trace ids.
+    Requests(BTreeSet<u64>),
+    /// The sessions of other nodes cannot be read, for this reason. It is tried again.
+    SharingTrouble(String),
     /// SIGUSR1.
     Fire,
     /// A signal that ends the process.

@@ -1,0 +1,188 @@
+//! Whole requests out of the rings of a session for snapshots (tail sampling): finds the spans of
+//! chosen requests, of all programs, and sends them.
+
+use super::files::TriggerFiles;
+use super::options::RequestArgs;
+use crate::exit::Error;
+use blkkin_client::Client;
+use blkkin_control::{RecentSnapshot, Request, Snapshot};
+use blkkin_deliver::{Exporter, Headers, Options, WhenFull};
+use blkkin_reader::{Consumer, Event, Loss, Reading, Source, Stream, Trace};
+use blkkin_spans::{Assembler, Extractor, Limits, Request as FoundRequest, Sink};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::time::Duration;
+
+/// Sender of requests.
+pub(super) struct RequestSender {
+    exporter: Exporter,
+    session: String,
+    window: Duration,
+    /// Number of requests that were found, and of those of which the rings had nothing.
+    found: u64,
+    missing: u64,
+}
+
+/// Maximum size of the queue of spans that wait for the receiver, in bytes. The oldest are dropped.
+const QUEUE_BYTES_MAX: u64 = 1 << 30;
+/// Maximum number of bytes read from a header file.
+const HEADER_BYTES_MAX: u64 = 64 << 10;
+
+impl RequestSender {
+    /// Opens the queue of the trigger; `None` if it sends no requests.
+    pub(super) fn open(
+        files: &TriggerFiles,
+        args: &RequestArgs,
+    ) -> Result<Option<RequestSender>, Error> {
+        let Some((session, destination)) = args.requests.clone().zip(args.to.clone()) else {
+            return Ok(None);
+        };
+        let options = Options {
+            headers: headers(args.header_file.as_deref())?,
+            ca: args.ca.clone(),
+            queue: Some(files.queue()),
+            queue_bytes_max: QUEUE_BYTES_MAX,
+            when_full: WhenFull::DropOldest,
+            ..Options::new(destination)
+        };
+        let exporter = Exporter::open(options).map_err(|error| Error::failed(error.to_string()))?;
+        let window = Duration::from_millis(args.window);
+        Ok(Some(RequestSender { exporter, session, window, found: 0, missing: 0 }))
+    }
+
+    /// Finds the spans of requests, by the lower halves of their trace ids, and queues them for the
+    /// receiver. `directory` is made for the snapshot, and removed.
+    pub(super) fn send(
+        &mut self,
+        client: &mut Client,
+        wanted: &BTreeSet<u64>,
+        directory: &Path,
+    ) -> Result<(), String> {
+        remove(directory)?;
+        let snapshot =
+            Snapshot { session: self.session.clone(), output: Some(directory.to_owned()) };
+        let keep_ms = u64::try_from(self.window.as_millis()).unwrap_or(u64::MAX);
+        let request = Request::RecentSnapshot(RecentSnapshot { snapshot, keep_ms });
+        let taken = client.request_all(&request).map_err(|error| error.to_string());
+        let found = taken.and_then(|_| self.read(wanted, directory));
+        remove(directory)?;
+        let found = found?;
+        self.found += found;
+        self.missing += (wanted.len() as u64).saturating_sub(found);
+        Ok(())
+    }
+
+    /// Queues the spans of requests in the traces of a directory. Returns how many requests were
+    /// found.
+    fn read(&mut self, wanted: &BTreeSet<u64>, directory: &Path) -> Result<u64, String> {
+        let opened = blkkin_reader::open(&[Source::Path(directory.to_owned())]);
+        let sink = Queueing { exporter: &self.exporter, requests: 0, refusal: None };
+        let mut choosing = Choosing {
+            wanted,
+            extractor: Extractor::default(),
+            assembler: Assembler::new(Limits { idle_ns: u64::MAX / 4, ..Limits::default() }),
+            sink,
+        };
+        Reading::new(&opened.traces).ordered(&mut choosing);
+        let Choosing { mut assembler, mut sink, .. } = choosing;
+        let _ = assembler.finish(&mut sink);
+        let Queueing { requests, refusal, .. } = sink;
+        let flushed = self.exporter.flush().map_err(|error| error.to_string());
+        match refusal {
+            Some(why) => Err(why),
+            None => flushed.map(|()| requests),
+        }
+    }
+
+    /// Returns the numbers for `blkkin trigger ls`.
+    pub(super) fn state(&self) -> Value {
+        let counters = self.exporter.counters();
+        json!({
+            "found": self.found,
+            "missing": self.missing,
+            "spans_delivered": counters.delivered,
+            "spans_dropped": counters.dropped_total(),
+            "spans_waiting": counters.waiting,
+            "trouble": self.exporter.trouble(),
+        })
+    }
+
+    /// Returns whether spans wait for the receiver.
+    pub(super) fn is_busy(&self) -> bool {
+        self.exporter.counters().waiting > 0
+    }
+
+    /// Waits until the receiver has all spans, for a limited time.
+    pub(super) fn wait(&self, time: Duration) {
+        self.exporter.wait_until_empty(time);
+    }
+}
+
+fn headers(path: Option<&Path>) -> Result<Headers, Error> {
+    let Some(path) = path else { return Ok(Headers::default()) };
+    let failed = |error| Error::failed(format!("{}: cannot read: {error}", path.display()));
+    if fs::metadata(path).map_err(failed)?.len() > HEADER_BYTES_MAX {
+        return Err(Error::failed(format!("{}: the file is too large", path.display())));
+    }
+    let text = fs::read_to_string(path).map_err(failed)?;
+    Headers::parse(&text).map_err(|error| Error::usage(error.to_string()))
+}
+
+fn remove(directory: &Path) -> Result<(), String> {
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(format!("cannot remove {}: {error}", directory.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Consumer that assembles chosen requests.
+struct Choosing<'a> {
+    wanted: &'a BTreeSet<u64>,
+    extractor: Extractor,
+    assembler: Assembler,
+    sink: Queueing<'a>,
+}
+
+impl Consumer for Choosing<'_> {
+    fn event(&mut self, event: &mut Event<'_>) -> ControlFlow<()> {
+        let Choosing { wanted, extractor, assembler, sink } = self;
+        let time = event.time().unwrap_or_default();
+        let added = extractor.read(event, |report| match wanted.contains(&report.trace_id) {
+            true => assembler.add(report, time, sink),
+            false => ControlFlow::Continue(()),
+        });
+        added.unwrap_or(ControlFlow::Continue(()))
+    }
+
+    fn loss(&mut self, trace: &Trace, _: &Stream, loss: &Loss) -> ControlFlow<()> {
+        let ns = |time: Option<(i64, u64)>| time.map(|(ns, _)| ns);
+        self.assembler.add_loss(trace.id as u32, ns(loss.from), ns(loss.to));
+        ControlFlow::Continue(())
+    }
+}
+
+/// Sink that queues requests for the receiver.
+struct Queueing<'a> {
+    exporter: &'a Exporter,
+    requests: u64,
+    refusal: Option<String>,
+}
+
+impl Sink for Queueing<'_> {
+    fn request(&mut self, request: &FoundRequest<'_>) -> ControlFlow<()> {
+        self.requests += 1;
+        for step in &request.steps {
+            let pushed = step.with_own_tags(|span| self.exporter.push(span));
+            if let Err(error) = pushed {
+                self.refusal = Some(error.to_string());
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
