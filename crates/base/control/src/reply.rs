@@ -61,8 +61,8 @@ messages! {
         /// Reach of a program's rings for one channel. Replies to `Status`, to `Snapshot` and to
         /// `ListSessions` of a single session contain this item for sessions for snapshots.
         0x0412 Reach(reach: Reach = RecordForm),
-        /// Number of changes of a session's traces since the agent has started. It changes whenever
-        /// the traces do.
+        /// Number of changes of a session's traces, or of signals, since the agent has started. It
+        /// differs from earlier ones after each change.
         0x0413 Changes(changes: u64 = Number),
         /// Session to forward, for the forwarder.
         0x0420 ForwardTask(task: ForwardTask = RecordForm),

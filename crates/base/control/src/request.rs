@@ -75,6 +75,9 @@ messages! {
         /// Copies the recent content of a session's rings as `Snapshot` does. An older agent
         /// refuses this request, and so copies no more than was requested.
         0x0316 RecentSnapshot(recent: RecentSnapshot = RecordForm),
+        /// Waits until the agent's process has got the signal for triggers (SIGUSR1) more often
+        /// than `seen`; `None` for a reply at once. Replies with `Changes`, the number of signals.
+        0x0317 AwaitSignal(seen: Option<u64> = Optional(Number)),
         /// Forwards a session to a relay. An older agent refuses this request, and so creates no
         /// session whose events stay on the machine.
         0x0320 ForwardSession(forward: SessionForward = RecordForm),

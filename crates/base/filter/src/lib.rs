@@ -99,6 +99,7 @@ mod filter;
 mod lexer;
 mod number;
 mod parser;
+mod possible;
 mod print;
 mod program;
 mod quote;

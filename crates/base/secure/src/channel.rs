@@ -58,9 +58,11 @@ impl Channel {
         tls.plain.clear();
         tls.plain.shrink_to(BUFFER_SIZE);
         while !wire.is_empty() {
-            tls.connection.read_tls(&mut wire)?;
+            if tls.connection.read_tls(&mut wire)? == 0 {
+                return Err(invalid("bytes follow the end of TLS"));
+            }
             let state = tls.connection.process_new_packets();
-            state.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+            state.map_err(invalid)?;
             tls.take_plain()?;
         }
         Ok(&tls.plain)
@@ -71,6 +73,10 @@ impl Channel {
         let of_peer = self.tls.as_ref().and_then(|tls| tls.connection.peer_certificates());
         of_peer.is_some_and(|chain| !chain.is_empty())
     }
+}
+
+fn invalid(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
 impl Tls {

@@ -20,7 +20,8 @@ pub struct Credentials {
 impl Credentials {
     /// Reads the files of a directory, each of which may be missing: `ca.pem` has the certificates
     /// that sign the servers' (otherwise those that the system trusts do), `token` has the token,
-    /// `cert.pem` and `key.pem` have the client's certificate and its key.
+    /// `cert.pem` and `key.pem` have the client's certificate and its key. A token needs `ca.pem`,
+    /// as it would else be shown to any server with a certificate that the system trusts.
     pub fn read(directory: &Path) -> Result<Credentials, Error> {
         let file = |name: &str| -> Result<Option<PathBuf>, Error> {
             let path = directory.join(name);
@@ -30,10 +31,14 @@ impl Credentials {
                 Err(error) => Err(Error::file(&path, error)),
             }
         };
+        let (ca, token) = (file("ca.pem")?, file("token")?);
+        if let (None, Some(token)) = (&ca, &token) {
+            return Err(Error::file(token, "ca.pem is missing beside it"));
+        }
         let builder = ClientConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()
             .map_err(|error| Error::Tls(error.to_string()))?
-            .with_root_certificates(trusted_roots(file("ca.pem")?.as_deref())?);
+            .with_root_certificates(trusted_roots(ca.as_deref())?);
         let mut config = match (file("cert.pem")?, file("key.pem")?) {
             (None, None) => builder.with_no_client_auth(),
             (Some(certificate), Some(key)) => builder
@@ -45,7 +50,7 @@ impl Credentials {
             (None, Some(key)) => return Err(Error::file(&key, "cert.pem is missing beside it")),
         };
         config.alpn_protocols = vec![crate::server_keys::PROTOCOL.to_vec()];
-        let token = file("token")?.map(|path| Token::read_first(&path)).transpose()?;
+        let token = token.map(|path| Token::read_first(&path)).transpose()?;
         Ok(Credentials { config: Arc::new(config), token })
     }
 

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use rustls::crypto::{CryptoProvider, ring};
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
@@ -13,11 +13,21 @@ pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
+/// Returns the error of a PEM file. The library's messages quote lines of the file, which may be
+/// parts of a key.
+fn unusable(path: &Path, error: &pem::Error, missing: &str) -> Error {
+    match error {
+        pem::Error::Io(error) => Error::file(path, error),
+        pem::Error::NoItemsFound => Error::file(path, missing),
+        _ => Error::file(path, "is no PEM file, or a damaged one"),
+    }
+}
+
 /// Reads a certificate with its chain.
 pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
     let found: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(path)
         .and_then(Iterator::collect)
-        .map_err(|error| Error::file(path, error))?;
+        .map_err(|error| unusable(path, &error, "has no certificate"))?;
     match found.is_empty() {
         true => Err(Error::file(path, "has no certificate")),
         false => Ok(found),
@@ -26,8 +36,7 @@ pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, 
 
 /// Reads a private key.
 pub(crate) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, Error> {
-    // The library's error messages contain no part of the key.
-    PrivateKeyDer::from_pem_file(path).map_err(|error| Error::file(path, error))
+    PrivateKeyDer::from_pem_file(path).map_err(|error| unusable(path, &error, "has no key"))
 }
 
 /// Reads trusted certificates from a file, or from the system if `file` is `None`.

@@ -22,7 +22,7 @@ pub use files::{server_config, trusted_roots};
 pub use greeting::{Greeting, GreetingError, Verdict};
 pub use network::Network;
 pub use server_keys::ServerKeys;
-pub use stream::Stream;
+pub use stream::{Refusal, Stream};
 pub use tokens::{Access, Denial, Token, TokenFiles, Tokens};
 
 #[cfg(test)]

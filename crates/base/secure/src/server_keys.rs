@@ -31,10 +31,12 @@ impl ServerKeys {
         client_ca: Option<&Path>,
         tokens: &TokenFiles,
     ) -> Result<ServerKeys, Error> {
-        let tokens = match (client_ca, tokens.is_empty()) {
-            (None, true) => return Err(Error::Tokens { missing: "reading and writing" }),
-            (Some(_), true) => Tokens::default(),
-            (_, false) => Tokens::read(tokens)?,
+        let tokens = match client_ca {
+            None if tokens.is_empty() => {
+                return Err(Error::Tokens { missing: "reading and writing" });
+            }
+            None => Tokens::read(tokens)?,
+            Some(_) => Tokens::read_any(tokens)?,
         };
         let mut config = server_config(certificate, key, client_ca)?;
         config.alpn_protocols = vec![PROTOCOL.to_vec()];

@@ -3,6 +3,7 @@
 use crate::channel::Channel;
 use crate::credentials::Credentials;
 use crate::greeting::{Greeting, Verdict};
+use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -26,6 +27,7 @@ impl Stream {
     /// Creates a connection with TLS to a host, and waits until the server has admitted the client.
     /// The error of a denial has the kind `PermissionDenied`, that of TLS `InvalidData`.
     pub fn secure(socket: TcpStream, host: &str, credentials: &Credentials) -> io::Result<Stream> {
+        let timeout = socket.read_timeout()?;
         let mut stream = Stream { socket, channel: credentials.channel(host)? };
         let mut greeting = Vec::new();
         let token = credentials.token();
@@ -34,6 +36,11 @@ impl Stream {
         let deadline = Instant::now() + HANDSHAKE_TIME_MAX;
         let mut buffer = [0; 4096];
         loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "the server does not answer"));
+            }
+            stream.socket.set_read_timeout(Some(left))?;
             let received = stream.read(&mut buffer).map(|bytes| bytes.map(<[u8]>::to_vec));
             match received {
                 Ok(None) => {
@@ -44,6 +51,7 @@ impl Stream {
                     // Messages of the handshake may be due.
                     stream.write_all(&[])?;
                     if let [verdict, ..] = bytes[..] {
+                        stream.socket.set_read_timeout(timeout)?;
                         return stream.judged(Verdict::from_byte(verdict));
                     }
                 }
@@ -54,9 +62,6 @@ impl Stream {
                     return Err(error);
                 }
             }
-            if Instant::now() >= deadline {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "the server does not answer"));
-            }
         }
     }
 
@@ -64,8 +69,7 @@ impl Stream {
         match verdict {
             Some(Verdict::Admitted) => Ok(self),
             Some(verdict) => {
-                let told = format!("the server refuses: {verdict}");
-                Err(io::Error::new(io::ErrorKind::PermissionDenied, told))
+                Err(io::Error::new(io::ErrorKind::PermissionDenied, DeniedError(verdict)))
             }
             None => Err(io::Error::other("the server's verdict is not known")),
         }
@@ -87,6 +91,42 @@ impl Stream {
         match self.socket.read(buffer)? {
             0 => Ok(None),
             size => self.channel.open(buffer.get(..size).unwrap_or_default()).map(Some),
+        }
+    }
+}
+
+/// Error of a client that the server has refused.
+#[derive(Clone, Copy, Debug)]
+struct DeniedError(Verdict);
+
+impl fmt::Display for DeniedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the server refuses: {}", self.0)
+    }
+}
+
+impl std::error::Error for DeniedError {}
+
+/// Reason why a connection with TLS has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The server wants another token, or a certificate.
+    Client,
+    /// The server's certificate is not trusted, or is another host's.
+    Server,
+}
+
+impl Refusal {
+    /// Returns the reason of an error; `None` if it is neither of these.
+    pub fn of(error: &io::Error) -> Option<Refusal> {
+        let cause = error.get_ref()?;
+        if cause.is::<DeniedError>() {
+            return Some(Refusal::Client);
+        }
+        match cause.downcast_ref()? {
+            rustls::Error::InvalidCertificate(_) => Some(Refusal::Server),
+            rustls::Error::AlertReceived(_) => Some(Refusal::Client),
+            _ => None,
         }
     }
 }

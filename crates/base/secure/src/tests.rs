@@ -126,11 +126,13 @@ fn tokens_and_certificates_admit_clients() {
         match expected {
             None => assert!(client.is_ok() && server.is_ok(), "{client:?} {server:?}"),
             Some(part) => {
+                let refusal = client.as_ref().err().and_then(Refusal::of);
                 let errors = [client.map(drop), server].map(|end| end.expect_err("refused"));
                 for error in errors {
                     assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
                     assert!(error.to_string().contains(part), "{error}");
                 }
+                assert_eq!(refusal, Some(Refusal::Client));
             }
         }
     }
@@ -142,14 +144,16 @@ fn unknown_servers_and_clients_are_refused() {
     let keys = files.server(true, &["both"]).expect("keys");
     let check = |host: &str, credentials: &Credentials, part: &str| {
         let (client, server) = meet(&keys, Access::Read, host, credentials);
-        let error = client.map(drop).expect_err("refused").to_string();
-        assert!(error.contains(part), "{error}");
+        let error = client.map(drop).expect_err("refused");
+        assert!(error.to_string().contains(part), "{error}");
+        let of_server = part.starts_with("invalid").then_some(Refusal::Server);
+        assert_eq!(Refusal::of(&error), of_server, "{error}");
         assert!(server.is_err());
     };
     let token = files.client(&[("ca.pem", "ca.pem"), ("both", "token")]);
-    check("127.0.0.1", &token, "certificate");
-    check("relay.example", &token, "certificate");
-    check("localhost", &others.client(&[("ca.pem", "ca.pem"), ("both", "token")]), "certificate");
+    check("127.0.0.1", &token, "invalid peer certificate");
+    check("relay.example", &token, "invalid peer certificate");
+    check("localhost", &others.client(&[("ca.pem", "ca.pem"), ("both", "token")]), "invalid peer");
     check("no host", &token, "cannot have a certificate");
 }
 
@@ -163,9 +167,15 @@ fn servers_need_files_that_fit() {
     assert_eq!(missing(&[]), "reading and writing");
     assert_eq!(missing(&["read"]), "writing");
     assert_eq!(missing(&["write"]), "reading");
-    fs::write(files.path("server.key"), "no key").expect("written");
-    let error = files.server(false, &["both"]).expect_err("no key");
-    assert!(error.to_string().contains("server.key"), "{error}");
+    assert!(files.server(true, &["read"]).is_ok(), "producers have certificates");
+    let line = "-----BEGIN PRIVATE KEY-----\\nMIIEsecret-----END PRIVATE KEY-----";
+    for text in ["no key", line, "-----BEGIN PRIVATE KEY-----\nMIIE\nsecret!\n"] {
+        fs::write(files.path("server.key"), text).expect("written");
+        let error = files.server(false, &["both"]).expect_err("no key").to_string();
+        let bytes = format!("{:?}", b"secret").trim_matches(['[', ']']).to_owned();
+        assert!(error.contains("server.key"), "{error}");
+        assert!(!error.contains("secret") && !error.contains(&bytes), "{error}");
+    }
     let client = |name: &str| {
         let directory = tempfile::tempdir().expect("a directory");
         fs::copy(files.path("ca.pem"), directory.path().join("ca.pem")).expect("copied");
@@ -174,6 +184,10 @@ fn servers_need_files_that_fit() {
     };
     assert!(client("cert.pem").contains("key.pem is missing"));
     assert!(client("key.pem").contains("cert.pem is missing"));
+    let directory = tempfile::tempdir().expect("a directory");
+    fs::write(directory.path().join("token"), "secret").expect("written");
+    let error = Credentials::read(directory.path()).map(drop).expect_err("no authority");
+    assert!(error.to_string().contains("ca.pem is missing"), "{error}");
 }
 
 #[test]
@@ -189,6 +203,38 @@ fn clients_that_stay_silent_are_refused_in_time() {
     io::Write::write_all(&mut &client, b"GET / HTTP/1.1\r\n\r\n").expect("sent");
     let error = keys.accept(&socket, Access::Read, TIME).map(drop).expect_err("refused");
     assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{error}");
+}
+
+/// A client may end TLS and go on sending. The server ends the connection.
+#[test]
+fn bytes_after_the_end_of_tls_are_refused() {
+    let files = Files::new();
+    let keys = files.server(false, &["both"]).expect("keys");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let address = listener.local_addr().expect("an address");
+    let client = thread::spawn(move || {
+        let roots = trusted_roots(Some(&files.path("ca.pem"))).expect("roots");
+        let mut config = rustls::ClientConfig::builder_with_provider(crate::files::provider())
+            .with_safe_default_protocol_versions()
+            .expect("versions")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = vec![crate::server_keys::PROTOCOL.to_vec()];
+        let name = "localhost".try_into().expect("a name");
+        let tls = rustls::ClientConnection::new(config.into(), name).expect("a client");
+        let socket = TcpStream::connect(address).expect("connected");
+        let mut tls = rustls::StreamOwned::new(tls, socket);
+        tls.conn.complete_io(&mut tls.sock).expect("a handshake");
+        tls.conn.send_close_notify();
+        tls.conn.complete_io(&mut tls.sock).expect("sent");
+        thread::sleep(Duration::from_millis(50));
+        io::Write::write_all(&mut tls.sock, b"x").expect("sent");
+        tls
+    });
+    let (socket, _) = listener.accept().expect("a client");
+    let error = keys.accept(&socket, Access::Read, TIME).map(drop).expect_err("refused");
+    assert!(error.to_string().contains("the end of TLS"), "{error}");
+    client.join().expect("no panic");
 }
 
 #[test]

@@ -76,10 +76,14 @@ impl Tokens {
     /// permissions, as no token would have the other permission.
     pub fn read(files: &TokenFiles) -> Result<Tokens, Error> {
         match (&files.both, &files.read, &files.write) {
-            (None, Some(_), None) => return Err(Error::Tokens { missing: "writing" }),
-            (None, None, Some(_)) => return Err(Error::Tokens { missing: "reading" }),
-            _ => {}
+            (None, Some(_), None) => Err(Error::Tokens { missing: "writing" }),
+            (None, None, Some(_)) => Err(Error::Tokens { missing: "reading" }),
+            _ => Tokens::read_any(files),
         }
+    }
+
+    /// Reads the token files, which may be for one of the permissions only.
+    pub(crate) fn read_any(files: &TokenFiles) -> Result<Tokens, Error> {
         Ok(Tokens {
             both: read(files.both.as_deref())?,
             read: read(files.read.as_deref())?,

@@ -35,9 +35,10 @@ use rustix::event::{EventfdFlags, eventfd};
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -63,6 +64,8 @@ pub struct Options {
     pub kernel_tracer: Option<WaitingProcess>,
     /// Forwarder of sessions to relays; `None` if sessions cannot be forwarded.
     pub forwarder: Option<WaitingProcess>,
+    /// Socket with a byte for each signal that fires triggers; `None` for no signals.
+    pub signals: Option<Arc<UnixStream>>,
     /// Function that writes a line to the log.
     pub log: fn(&str),
 }
@@ -208,6 +211,10 @@ impl Agent {
     pub fn run(&mut self, stop: BorrowedFd<'_>) -> io::Result<()> {
         self.begin()?;
         self.node.poller.add(stop, Source::Shutdown, EventFlags::IN)?;
+        if let Some(signals) = &self.options.signals {
+            signals.set_nonblocking(true)?;
+            self.node.poller.add(&**signals, Source::Signals, EventFlags::IN)?;
+        }
         self.notify_manager(blkkin_sys::READY);
         let mut events = Vec::with_capacity(256);
         loop {
@@ -221,6 +228,13 @@ impl Agent {
                     Source::Shutdown => is_stopped = true,
                     Source::Peer(id) => ready.push((id, event.flags)),
                     Source::WakeUp(id) => self.node.wake_up(id),
+                    Source::Signals => {
+                        let mut bytes = [0; 64];
+                        let signals = self.options.signals.as_deref();
+                        let read = signals.map(|mut signals| signals.read(&mut bytes));
+                        let count = read.and_then(Result::ok).unwrap_or(0);
+                        self.node.change_waits.add_signals(count as u64);
+                    }
                 }
             }
             // Connections that are not served in this turn stay ready, so the kernel reports them

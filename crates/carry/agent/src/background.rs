@@ -55,6 +55,7 @@ impl Background {
             manager: None,
             limits,
             kernel_tracer,
+            signals: None,
             forwarder,
             log,
         };

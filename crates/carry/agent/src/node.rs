@@ -498,7 +498,7 @@ impl Node {
                 }
             }
             Ok(Answer::List(listing)) => self.send_list(id, listing),
-            Ok(Answer::AwaitChange { session, seen }) => self.change_waits.add(id, session, seen),
+            Ok(Answer::AwaitChange { awaited, seen }) => self.change_waits.add(id, awaited, seen),
             Ok(Answer::AwaitForwarding { is_first }) => {
                 self.sessions.forwardings.wait(id, is_first);
             }

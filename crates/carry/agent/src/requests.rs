@@ -2,6 +2,7 @@
 
 use crate::approved_probes::{self, Approvals};
 use crate::attachment::ChannelKey;
+use crate::change_waits::Awaited;
 use crate::channel::{fill_in_sizes, memory_bounds, shape_of};
 use crate::chunks::SessionChunks;
 use crate::clearing::{self, ClearJob};
@@ -156,9 +157,9 @@ pub(crate) enum Answer {
     /// The request is complete when the closed traces of the session at index `session` have been
     /// removed.
     Clear { session: usize, descriptors: Share },
-    /// The request is complete when the traces of the session have changed since the command has
-    /// seen this number of changes.
-    AwaitChange { session: SessionId, seen: Option<u64> },
+    /// The request is complete when there was a change since the command has seen this number of
+    /// changes.
+    AwaitChange { awaited: Awaited, seen: Option<u64> },
     /// The request is complete when the list of forwarded sessions has changed.
     AwaitForwarding { is_first: bool },
 }
@@ -188,6 +189,7 @@ pub(crate) fn may_change(request: &Request) -> bool {
             | Request::Status(_)
             | Request::GetSampling
             | Request::AwaitChange(_)
+            | Request::AwaitSignal(_)
             | Request::AwaitForwarding(_)
             | Request::ListChunks(_)
     )
@@ -365,7 +367,11 @@ impl RequestHandler<'_> {
             Request::ForwardSession(forward) => self.forward_session(who, forward),
             Request::AwaitChange(AwaitedChange { session, seen }) => {
                 let at = self.find(who, &session)?;
-                Ok(Answer::AwaitChange { session: self.sessions.list[at].id, seen })
+                let awaited = Awaited::Session(self.sessions.list[at].id);
+                Ok(Answer::AwaitChange { awaited, seen })
+            }
+            Request::AwaitSignal(seen) => {
+                Ok(Answer::AwaitChange { awaited: Awaited::Signal, seen })
             }
             Request::AwaitForwarding(is_first) => {
                 check_forwarder(who)?;

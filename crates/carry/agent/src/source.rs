@@ -22,11 +22,13 @@ pub(crate) enum Source {
     Peer(ConnectionId),
     /// The eventfd by which a program wakes the agent.
     WakeUp(ConnectionId),
+    /// The descriptor from which the signals for triggers are read.
+    Signals,
 }
 
 /// Number of low bits in the epoll data that hold the variant of [`Source`]. The higher bits hold
 /// the connection's number.
-const KIND_BITS: u32 = 2;
+const KIND_BITS: u32 = 3;
 
 impl Source {
     fn data(self) -> EventData {
@@ -35,6 +37,7 @@ impl Source {
             Source::Shutdown => (1, 0),
             Source::Peer(id) => (2, id),
             Source::WakeUp(id) => (3, id),
+            Source::Signals => (4, 0),
         };
         EventData::new_u64(id << KIND_BITS | kind)
     }
@@ -45,7 +48,8 @@ impl Source {
             0 => Source::Listener,
             1 => Source::Shutdown,
             2 => Source::Peer(id),
-            _ => Source::WakeUp(id),
+            3 => Source::WakeUp(id),
+            _ => Source::Signals,
         }
     }
 }

@@ -56,6 +56,7 @@ impl Public {
     fn start_next(&mut self) {
         self.agent = None;
         self.agent = Some(Running::start(Options {
+            signals: None,
             socket: self.socket(),
             is_public: true,
             group: GROUP.0.to_owned(),

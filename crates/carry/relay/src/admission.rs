@@ -3,11 +3,11 @@
 
 use crate::close::Close;
 use blkkin_secure::{Access, Channel, Network, ServerKeys, TLS_FIRST_BYTE};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
+use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Rules for the peers of a relay.
@@ -19,39 +19,52 @@ pub struct Admission {
     pub keys: Option<ServerKeys>,
 }
 
-/// Rules of a running relay, and the number of peers that have not proved their identity.
+/// Rules of a running relay, and the peers that have not proved their identity.
 #[derive(Debug)]
 pub(crate) struct Gate {
     trusted_networks: Vec<Network>,
     keys: RwLock<Option<Arc<ServerKeys>>>,
-    unproved: AtomicUsize,
+    /// Number of such peers of each network.
+    unproved: Mutex<HashMap<IpAddr, usize>>,
 }
 
 /// Permission to begin a connection.
 #[derive(Debug)]
-pub(crate) enum Entry<'a> {
+pub(crate) enum Entry {
     /// The peer needs no TLS, and can have none.
     Plain,
     /// The peer can have TLS.
     Free(Arc<ServerKeys>),
     /// The peer must have TLS.
-    Guarded { keys: Arc<ServerKeys>, _unproved: Unproved<'a> },
+    Guarded { keys: Arc<ServerKeys>, _unproved: Unproved },
 }
 
 /// Peer that has not proved its identity.
 #[derive(Debug)]
-pub(crate) struct Unproved<'a>(&'a AtomicUsize);
+pub(crate) struct Unproved {
+    gate: Arc<Gate>,
+    network: IpAddr,
+}
 
-/// Maximum number of peers that have not proved their identity.
-const UNPROVED_MAX: usize = 64;
+/// Maximum number of peers that have not proved their identity, of all networks and of one.
+const UNPROVED_MAX: usize = 256;
+const UNPROVED_OF_NETWORK_MAX: usize = 16;
 /// Time limit for the proof.
 const PROOF_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Returns the network that one machine can have all addresses of.
+fn network_of(peer: IpAddr) -> IpAddr {
+    match peer.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6((address.to_bits() >> 64 << 64).into()),
+        address => address,
+    }
+}
 
 impl Gate {
     pub(crate) fn new(admission: Admission) -> Gate {
         let Admission { trusted_networks, keys } = admission;
         let keys = RwLock::new(keys.map(Arc::new));
-        Gate { trusted_networks, keys, unproved: AtomicUsize::new(0) }
+        Gate { trusted_networks, keys, unproved: Mutex::default() }
     }
 
     /// Replaces the certificate, tokens and client authorities. They are checked for later
@@ -61,31 +74,41 @@ impl Gate {
     }
 
     /// Decides about a peer by its address.
-    pub(crate) fn entry(&self, peer: IpAddr) -> io::Result<Entry<'_>> {
+    pub(crate) fn entry(self: &Arc<Self>, peer: IpAddr) -> io::Result<Entry> {
         let keys = self.keys.read().clone();
         let is_trusted = self.trusted_networks.iter().any(|network| network.contains(peer));
         match keys {
             None if is_trusted || peer.to_canonical().is_loopback() => Ok(Entry::Plain),
             None => Err(io::Error::other("it is not in a trusted network")),
             Some(keys) if is_trusted => Ok(Entry::Free(keys)),
-            Some(keys) => {
-                let _unproved = Unproved(&self.unproved);
-                match self.unproved.fetch_add(1, Ordering::Relaxed) < UNPROVED_MAX {
-                    true => Ok(Entry::Guarded { keys, _unproved }),
-                    false => Err(io::Error::other("too many peers have not proved their identity")),
-                }
-            }
+            Some(keys) => Ok(Entry::Guarded { keys, _unproved: self.admit_unproved(peer)? }),
         }
     }
-}
 
-impl Drop for Unproved<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+    fn admit_unproved(self: &Arc<Self>, peer: IpAddr) -> io::Result<Unproved> {
+        let network = network_of(peer);
+        let mut unproved = self.unproved.lock();
+        let all: usize = unproved.values().sum();
+        let own = unproved.entry(network).or_default();
+        if all >= UNPROVED_MAX || *own >= UNPROVED_OF_NETWORK_MAX {
+            return Err(io::Error::other("too many peers have not proved their identity"));
+        }
+        *own += 1;
+        Ok(Unproved { gate: self.clone(), network })
     }
 }
 
-impl Entry<'_> {
+impl Drop for Unproved {
+    fn drop(&mut self) {
+        let mut unproved = self.gate.unproved.lock();
+        if let Some(own) = unproved.get_mut(&self.network) {
+            *own -= 1;
+        }
+        unproved.retain(|_, own| *own > 0);
+    }
+}
+
+impl Entry {
     /// Waits until the peer has sent something, and has proved its identity if it must.
     pub(crate) fn pass(self, socket: &TcpStream, access: Access) -> Result<Channel, Close> {
         let timeout = socket.read_timeout()?;
@@ -103,5 +126,26 @@ impl Entry<'_> {
         let channel = keys.accept(socket, access, PROOF_TIME_MAX)?;
         socket.set_read_timeout(timeout)?;
         Ok(channel)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_machine_cannot_keep_others_out() {
+        let gate = Arc::new(Gate::new(Admission::default()));
+        let admit = |address: &str| gate.admit_unproved(address.parse().expect("an address"));
+        let mut own: Vec<Unproved> =
+            (0..16).map(|at| admit(&format!("fd00::{at}")).expect("room")).collect();
+        assert!(admit("fd00::17").is_err());
+        let others: Vec<Unproved> =
+            (0..240).map(|at| admit(&format!("10.0.0.{at}")).expect("room")).collect();
+        assert!(admit("10.0.1.1").is_err(), "there are too many of all");
+        own.pop();
+        assert!(admit("10.0.1.1").is_ok());
+        drop((own, others));
+        assert!(gate.unproved.lock().is_empty());
     }
 }

@@ -1,6 +1,6 @@
 //! Sockets of the relay: a port for each kind of connection, and a thread for each connection.
 
-use crate::admission::{Admission, Gate};
+use crate::admission::{Admission, Entry, Gate};
 use crate::close::Close;
 use crate::control::Control;
 use crate::data::DataReceiver;
@@ -56,7 +56,9 @@ pub struct Relay {
 #[derive(Debug)]
 struct Shared {
     sessions: Arc<Sessions>,
-    gate: Gate,
+    gate: Arc<Gate>,
+    /// Lines about connections, of which there is a limited number in a second.
+    lines: Mutex<LineLimit>,
     connections_max: usize,
     is_stopping: AtomicBool,
     /// Sockets of all connections, by number, to interrupt their threads.
@@ -106,7 +108,8 @@ impl Relay {
         };
         let shared = Arc::new(Shared {
             sessions: Arc::new(Sessions::new(output, log)),
-            gate: Gate::new(admission),
+            gate: Arc::new(Gate::new(admission)),
+            lines: Mutex::new(LineLimit::new()),
             connections_max,
             is_stopping: AtomicBool::new(false),
             sockets: Mutex::default(),
@@ -199,6 +202,7 @@ impl Shared {
         if kind != Kind::Data {
             socket.set_read_timeout(Some(FIRST_TIMEOUT))?;
         }
+        let entry = self.gate.entry(address.ip())?;
         let number = self.sessions.new_id();
         let mut sockets = self.sockets.lock();
         if sockets.values().filter(|(own, _)| *own == kind).count() >= self.connections_max {
@@ -208,7 +212,7 @@ impl Shared {
         drop(sockets);
         let connection = Connection { shared: self.clone(), kind, number, socket, address };
         let thread = thread::Builder::new().name("relay peer".to_owned());
-        thread.spawn(move || connection.run())?;
+        thread.spawn(move || connection.run(entry))?;
         Ok(())
     }
 
@@ -218,7 +222,42 @@ impl Shared {
             Kind::Data => "producer's data",
             Kind::Viewer => "viewer",
         };
+        let Some(left_out) = self.lines.lock().next(Instant::now()) else { return };
+        if left_out > 0 {
+            self.sessions.disk().log(&format!("{left_out} lines about connections are left out"));
+        }
         self.sessions.disk().log(&format!("{kind} {address} is disconnected: {why}"));
+    }
+}
+
+/// Limit of log lines that peers cause.
+#[derive(Debug)]
+struct LineLimit {
+    since: Instant,
+    lines: u32,
+    left_out: u64,
+}
+
+/// Maximum number of lines in [`LINES_TIME`].
+const LINES_MAX: u32 = 20;
+const LINES_TIME: Duration = Duration::from_secs(1);
+
+impl LineLimit {
+    fn new() -> LineLimit {
+        LineLimit { since: Instant::now(), lines: 0, left_out: 0 }
+    }
+
+    /// Returns whether a line may be written: the number of lines that were left out before.
+    fn next(&mut self, now: Instant) -> Option<u64> {
+        if now.saturating_duration_since(self.since) >= LINES_TIME {
+            (self.since, self.lines) = (now, 0);
+        }
+        self.lines += 1;
+        if self.lines > LINES_MAX {
+            self.left_out += 1;
+            return None;
+        }
+        Some(std::mem::take(&mut self.left_out))
     }
 }
 
@@ -267,8 +306,8 @@ fn push_news(viewing: &Mutex<SharedViewing>, socket: &TcpStream) -> bool {
 }
 
 impl Connection {
-    fn run(self) {
-        let served = self.admit().and_then(|channel| match self.kind {
+    fn run(self, entry: Entry) {
+        let served = self.admit(entry).and_then(|channel| match self.kind {
             Kind::Control => self.serve_control(channel),
             Kind::Data => self.receive_data(channel),
             Kind::Viewer => self.serve_viewer(channel),
@@ -282,12 +321,12 @@ impl Connection {
         self.address.ip().to_canonical()
     }
 
-    fn admit(&self) -> Result<Channel, Close> {
+    fn admit(&self, entry: Entry) -> Result<Channel, Close> {
         let access = match self.kind {
             Kind::Control | Kind::Data => Access::Write,
             Kind::Viewer => Access::Read,
         };
-        self.shared.gate.entry(self.peer())?.pass(&self.socket, access)
+        entry.pass(&self.socket, access)
     }
 
     fn serve_control(&self, channel: Channel) -> Result<(), Close> {

@@ -107,6 +107,16 @@ impl StreamFile {
         Ok(id_of(&self.metadata()?))
     }
 
+    /// Returns true if the file was deleted, not only moved.
+    pub(crate) fn is_deleted(&self) -> bool {
+        let open = self.pinned.clone().or_else(|| self.lock().upgrade());
+        match (self.live(), open) {
+            (Some(_), _) => false,
+            (None, Some(file)) => file.0.metadata().is_ok_and(|metadata| metadata.nlink() == 0),
+            (None, None) => self.path.try_exists().is_ok_and(|exists| !exists),
+        }
+    }
+
     /// Freezes the file's size: bytes that are appended later stay unread until the next call.
     pub(crate) fn freeze_size(&self) {
         let size = match self.live() {

@@ -245,6 +245,8 @@ impl Follower {
             }
             self.packets.push(packets);
         }
+        // Open files of removed chunks would keep their space on the disk.
+        self.absent.retain(|_, packets| !packets.are_deleted());
         self.traces = traces;
         let is_unfinished = |problem: &Problem| problem.kind == ProblemKind::TruncatedHeader;
         let (unfinished, problems) = problems.into_iter().partition(is_unfinished);

@@ -180,14 +180,23 @@ impl StreamPackets {
         self.number = number;
     }
 
+    /// Returns true if there are files, all of which were deleted.
+    pub(crate) fn are_deleted(&self) -> bool {
+        let mut files = self.files().peekable();
+        files.peek().is_some() && files.all(|file| file.is_deleted())
+    }
+
+    /// Returns the files that may have further packets.
+    fn files(&self) -> impl Iterator<Item = &StreamFile> {
+        let scans = self.idle.iter().chain(self.active.iter().map(|(scan, _)| scan));
+        let unopened = self.unopened.iter().map(|unopened| &*unopened.file);
+        scans.map(|scan| &*scan.file).chain(unopened)
+    }
+
     /// Freezes the sizes of all files. Bytes that are appended later stay unread until the next
     /// call.
     pub(crate) fn freeze_sizes(&self) {
-        let scans = self.idle.iter().chain(self.active.iter().map(|(scan, _)| scan));
-        let unopened = self.unopened.iter().map(|unopened| &unopened.file);
-        for file in scans.map(|scan| &scan.file).chain(unopened) {
-            file.freeze_size();
-        }
+        self.files().for_each(StreamFile::freeze_size);
     }
 
     /// Continues after the packets of `before`, the source of the same stream before the traces

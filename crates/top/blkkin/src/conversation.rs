@@ -220,11 +220,6 @@ impl AgentConnection {
         })
     }
 
-    /// Sends a request whose failure is of no interest.
-    pub(crate) fn request_quietly(&mut self, request: &Request) {
-        let _ = self.client.request_all(request);
-    }
-
     /// Divides the trace of a session that was just created, or destroys the session. `written` is
     /// its output directory, which is removed then.
     pub(crate) fn divide(&mut self, request: &Request, written: &[PathBuf]) -> Result<(), Error> {
@@ -408,6 +403,7 @@ fn names_of(request: &Request) -> (Option<&str>, Option<&str>) {
         | Request::CreateRetainingSession(_)
         | Request::ListApplications(_)
         | Request::AwaitForwarding(_)
+        | Request::AwaitSignal(_)
         | Request::ReportForwarding(_)
         | Request::GetSampling
         | Request::SetSampling(_) => (None, None),

@@ -8,6 +8,7 @@ use blkkin_client::{Client, Timeouts};
 use blkkin_control::limits::MESSAGE_SIZE_MAX;
 use blkkin_control::{Chunk, Chunks, Hook, HookReport, Reply, Request, code};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -121,7 +122,7 @@ fn handle(hook: &Hook, session: &str, chunk: &Path) -> Result<(), String> {
     if let Some(directory) = chunk.parent() {
         command.current_dir(directory);
     }
-    shell::run(command, Duration::from_millis(hook.timeout_ms))
+    shell::run(command, Duration::from_millis(hook.timeout_ms), &AtomicBool::new(false))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Credentials for relays with TLS: files in a directory of the user.
 
 use crate::exit::Error;
-use blkkin_secure::Credentials;
+use blkkin_secure::{Credentials, Refusal};
 use std::env;
 use std::io;
 use std::path::PathBuf;
@@ -40,17 +40,16 @@ pub(crate) fn for_relay(is_secure: bool) -> Result<Option<Credentials>, Error> {
 /// Returns what to do about an error of a connection with TLS.
 pub(crate) fn hint(error: &io::Error) -> Option<String> {
     let directory = directory().unwrap_or_default();
-    match error.kind() {
-        io::ErrorKind::PermissionDenied => {
-            Some(format!("write a token of the relay's into {}", directory.join("token").display()))
+    Some(match Refusal::of(error)? {
+        Refusal::Client => {
+            format!("write a token of the relay's into {}", directory.join("token").display())
         }
-        io::ErrorKind::InvalidData => Some(format!(
+        Refusal::Server => format!(
             "{} has the certificate that signed the relay's, and the URL the host in the relay's \
              certificate",
             directory.join("ca.pem").display()
-        )),
-        _ => None,
-    }
+        ),
+    })
 }
 
 /// Reader of the credentials for threads that have the rights of other users.

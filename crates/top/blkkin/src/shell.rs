@@ -4,6 +4,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -22,8 +23,9 @@ pub(crate) fn command(text: &str, name: &str) -> Command {
     command
 }
 
-/// Runs a command without input and output. Returns the reason of its failure, with its messages.
-pub(crate) fn run(mut command: Command, limit: Duration) -> Result<(), String> {
+/// Runs a command without input and output. It is ended at the time limit, and when `stop` is set.
+/// Returns the reason of its failure, with its messages.
+pub(crate) fn run(mut command: Command, limit: Duration, stop: &AtomicBool) -> Result<(), String> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     // The time limit ends all processes of the command.
     command.process_group(0);
@@ -38,7 +40,7 @@ pub(crate) fn run(mut command: Command, limit: Duration) -> Result<(), String> {
             let _ = std::io::copy(&mut stderr, &mut std::io::sink());
         });
     }
-    let status = wait(&mut child, limit)?;
+    let status = wait(&mut child, limit, stop)?;
     if status.success() {
         return Ok(());
     }
@@ -48,8 +50,13 @@ pub(crate) fn run(mut command: Command, limit: Duration) -> Result<(), String> {
     Err(format!("{status}{colon}{messages}"))
 }
 
-/// Waits for a command; ends it and all processes of its group at its time limit.
-fn wait(child: &mut Child, limit: Duration) -> Result<std::process::ExitStatus, String> {
+/// Waits for a command. Ends it and all processes of its group at its time limit, and when `stop`
+/// is set.
+fn wait(
+    child: &mut Child,
+    limit: Duration,
+    stop: &AtomicBool,
+) -> Result<std::process::ExitStatus, String> {
     let group = Pid::from_child(child);
     let begun = Instant::now();
     let mut ending: Option<Instant> = None;
@@ -59,7 +66,10 @@ fn wait(child: &mut Child, limit: Duration) -> Result<std::process::ExitStatus, 
             Ok(Some(_)) if ending.is_some() => break,
             Ok(Some(status)) => return Ok(status),
             Ok(None) if ending.is_some_and(|begun| begun.elapsed() >= ENDING_TIME) => break,
-            Ok(None) if ending.is_none() && begun.elapsed() >= limit => {
+            Ok(None)
+                if ending.is_none()
+                    && (begun.elapsed() >= limit || stop.load(Ordering::Relaxed)) =>
+            {
                 let _ = kill_process_group(group, Signal::TERM);
                 ending = Some(Instant::now());
             }
@@ -68,5 +78,6 @@ fn wait(child: &mut Child, limit: Duration) -> Result<std::process::ExitStatus, 
     }
     let _ = kill_process_group(group, Signal::KILL);
     let _ = child.wait();
-    Err(format!("was ended after {}", crate::values::span_text(limit)))
+    let lasted = ending.map_or(limit, |ending| ending.duration_since(begun));
+    Err(format!("was ended after {}", crate::values::span_text(lasted.min(limit))))
 }

@@ -218,7 +218,7 @@ fn relays_with_tls_ask_for_tokens() {
     let plain = relay.url().replace("nets", "net");
     let ls = |url: &str| node.command(&["live", "ls", url]);
     refused(credentials("node", ls(&relay.url())), "the token does not permit this");
-    refused(credentials("nowhere", ls(&relay.url())), "ca.pem");
+    refused(credentials("nowhere", ls(&relay.url())), "certificate");
     refused(ls(&plain), "closed");
     let forward = ["forward", "--name", "x", home.to_str().unwrap(), &relay.target()];
     refused(credentials("viewer", node.command(&forward)), "the token does not permit this");

@@ -12,6 +12,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 use support::node::{self, Node, Program, eventually, is_root};
+use support::process::signal;
 use support::relay::{Kind, Relay};
 use support::server::{Server, http, on_free_ports};
 use support::{run, skip, text};
@@ -330,9 +331,10 @@ fn triggers_survive_restarts() {
     fixture.agent.take().expect("an agent").kill();
     fixture.start_agent();
     eventually("the program returns", || (!fixture.node.applications().is_empty()).then_some(()));
-    eventually("the trigger connects", || fixture.trigger("t")["trouble"].is_null().then_some(()));
+    // The trigger may not have connected yet.
     tell(&mut program, "failed");
-    fixture.await_acted("t", 2);
+    let trigger = fixture.await_acted("t", 2);
+    assert!(trigger["trouble"].is_null(), "{trigger}");
     let pid = fixture.trigger("t")["pid"].as_i64().expect("an id");
     let pid = Pid::from_raw(i32::try_from(pid).expect("an id")).expect("an id");
     kill_process(pid, Signal::KILL).expect("killed");
@@ -345,6 +347,30 @@ fn triggers_survive_restarts() {
     assert_eq!(fixture.trigger("t")["events"], 3);
     fixture.run(&["trigger", "fire", "t"]);
     assert_eq!(fixture.await_acted("t", 4)["last_cause"], "fired by hand");
+    fixture.run(&["trigger", "add", "signal", "--agent-signal", "--run", "true"]);
+    std::thread::sleep(Duration::from_millis(300));
+    signal(fixture.agent.as_ref().expect("an agent").id(), Signal::USR1);
+    assert_eq!(fixture.await_acted("signal", 1)["last_cause"], "the agent got a signal");
+    // Another trigger is ended during its delay.
+    let words = ["trigger", "add", "late", "--failed", "--run", "true", "--delay", "1min"];
+    fixture.run(&words);
+    tell(&mut program, "failed");
+    eventually("it is pending", || (fixture.trigger("late")["events"] == 1).then_some(()));
+    let pid = fixture.trigger("late")["pid"].as_i64().expect("an id");
+    let pid = Pid::from_raw(i32::try_from(pid).expect("an id")).expect("an id");
+    kill_process(pid, Signal::TERM).expect("ended");
+    eventually("it is down", || (fixture.trigger("late")["status"] == "down").then_some(()));
+    assert_eq!(fixture.trigger("late")["pending"]["events"], 1);
+    fixture.run(&["trigger", "start", "late"]);
+    assert_eq!(fixture.trigger("late")["pending"]["events"], 1);
+    // A session that somebody has destroyed is made again.
+    fixture.run(&["session", "destroy", "trigger-t"]);
+    eventually("the session is there again", || {
+        fixture.run(&["session", "list"]).contains("trigger-t ").then_some(())
+    });
+    std::thread::sleep(Duration::from_millis(300));
+    tell(&mut program, "failed");
+    fixture.await_acted("t", 6);
     program.end();
 }
 

@@ -327,6 +327,7 @@ fn requests() {
             }),
             r#"0e000000 1603 01000000"s" 00 0201000000000000"#,
         ),
+        (Request::AwaitSignal(Some(258)), "09000000 1703 01 0201000000000000"),
         (
             Request::ForwardSession(SessionForward {
                 session: "s".into(),

@@ -7,7 +7,7 @@ use crate::event_type::EventType;
 use crate::kind::Kind;
 use blkkin_control::rules::Rules;
 use blkkin_control::{EventRule, Scalar, Width};
-use blkkin_filter::{Filter, Integer, OperandKind, PseudoField, Step, Value, Values};
+use blkkin_filter::{Filter, Integer, Operand, OperandKind, PseudoField, Step, Value, Values};
 use blkkin_ring::Encoder;
 use std::cell::OnceCell;
 
@@ -68,6 +68,18 @@ impl ChannelRules {
         })
     }
 
+    /// Returns false if no event of a type matches a rule, as the type lacks fields that the
+    /// filters need.
+    pub(super) fn may_match(&self, event: &EventType) -> bool {
+        let mut rules = self.rules.in_force(event.name(), event.level());
+        rules.any(|place| match self.filters.get(place) {
+            Some(RuleFilter::Always) => true,
+            Some(RuleFilter::If(filter)) => filter
+                .may_hold(|index| filter.operands().get(index).is_some_and(|one| has(event, one))),
+            Some(RuleFilter::Never) | None => false,
+        })
+    }
+
     /// Appends the channel's contexts to an event.
     pub(crate) fn encode_contexts(&self, encoder: &mut Encoder<'_>) {
         for source in &self.sources {
@@ -88,6 +100,21 @@ impl ChannelRules {
                 }
             }
         }
+    }
+}
+
+/// Returns whether events of a type may have a value for an operand of a filter.
+fn has(event: &EventType, operand: &Operand) -> bool {
+    let has_field = |name: &str| event.fields().any(|(of, _)| of == name);
+    match (operand.kind, operand.path.as_slice()) {
+        (OperandKind::Payload, [Step::Name(name)]) => {
+            has_field(name) || operand.pseudo().is_some_and(|pseudo| !pseudo.is_late())
+        }
+        (OperandKind::Payload, [Step::Name(name), Step::Index(_)]) => has_field(name),
+        (OperandKind::Pseudo(pseudo), _) => !pseudo.is_late(),
+        (OperandKind::Context, [Step::Name(name)]) => PseudoField::of_context(name).is_some(),
+        (OperandKind::AppContext, _) => true,
+        _ => false,
     }
 }
 

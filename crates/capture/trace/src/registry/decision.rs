@@ -67,6 +67,8 @@ impl RuleTable {
             let conditional = match rules.rules.verdict(event.name(), event.level()) {
                 Verdict::No => continue,
                 Verdict::Yes => !rules.sources.is_empty(),
+                // Events that no filter lets pass cost as little as any that nobody wants.
+                Verdict::Filtered if !rules.may_match(event) => continue,
                 Verdict::Filtered => true,
             };
             channels |= event_type::bit(number, conditional);

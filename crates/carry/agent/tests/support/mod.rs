@@ -101,6 +101,7 @@ impl Succession {
             limits: self.limits,
             kernel_tracer: None,
             forwarder: None,
+            signals: None,
             log: |line| LOG.lock().unwrap().push(line.to_owned()),
         }));
     }

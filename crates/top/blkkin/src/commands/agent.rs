@@ -6,10 +6,12 @@ use crate::interrupt::ending_signals;
 use crate::output::agent_log;
 use blkkin_agent::{Agent, Limits, Options};
 use blkkin_control::address::{SYSTEM, SocketEnvironment, VARIABLE};
+use signal_hook::consts::SIGUSR1;
 use std::env;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Record what programs on this machine trace
 ///
@@ -18,7 +20,7 @@ use std::path::PathBuf;
 /// members of the group `blkkin` control all of its sessions; other users control their own
 /// sessions, which record their own programs. The agent of any other user serves that user's
 /// programs only. The agent runs until Ctrl-C, SIGTERM or SIGHUP, and then writes everything
-/// recorded so far.
+/// recorded so far. SIGUSR1 fires the triggers that were added with --agent-signal.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
@@ -51,6 +53,9 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     let user_id = blkkin_sys::user_id();
     let own = || SocketEnvironment::new(user_id, env::var_os).own();
     let socket = args.socket.unwrap_or_else(own);
+    let failed = |error: std::io::Error| Error::failed(format!("the agent cannot go on: {error}"));
+    let (signals, tell) = UnixStream::pair().map_err(failed)?;
+    signal_hook::low_level::pipe::register(SIGUSR1, tell).map_err(failed)?;
     let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
     let options = Options {
         is_public: user_id == 0 && (socket == *SYSTEM || env::var_os(VARIABLE).is_none()),
@@ -60,6 +65,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         limits: Limits::default(),
         kernel_tracer: super::kernel_tracer::spawn(args.budget),
         forwarder: super::forwarder::spawn(),
+        signals: Some(Arc::new(signals)),
         manager: env::var_os("NOTIFY_SOCKET").filter(|socket| !socket.is_empty()),
         log: agent_log,
     };
@@ -81,7 +87,6 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
             _ => told,
         }
     })?;
-    let failed = |error: std::io::Error| Error::failed(format!("the agent cannot go on: {error}"));
     let (stopped, stop) = UnixStream::pair().map_err(failed)?;
     for signal in ending_signals() {
         let stop = stop.try_clone().map_err(failed)?;

@@ -16,11 +16,12 @@ mod runner;
 mod schedule;
 mod sharing;
 mod source;
+mod state;
 mod wakes;
 
 use crate::exit::{Error, Exit, note};
 use crate::output::plural;
-use files::TriggerFiles;
+use files::{Process, TriggerFiles};
 use options::Add;
 use std::ffi::OsString;
 use std::process::{Command as Program, Stdio};
@@ -119,7 +120,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
             let _ = rustix::process::setsid();
             let files = TriggerFiles::existing(&name)?;
             let (agent, add) = files.definition()?;
-            runner::run(files, &agent, &add)
+            runner::run(&files, &agent, &add)
         }
     }
 }
@@ -136,15 +137,16 @@ fn create(add: &Add) -> Result<Exit, Error> {
     for session in add.sessions() {
         conversation.sessions(Some(session))?;
     }
-    let files = TriggerFiles::create(&add.name, &conversation.address(), &own_words())?;
+    let agent = conversation.address();
+    let agent = std::path::absolute(&agent).map_or(agent, |path| path.display().to_string());
+    let files = TriggerFiles::create(&add.name, &agent, &own_words())?;
     if let Err(error) = source::make(&mut conversation, &files, add) {
         files.remove()?;
         return Err(error);
     }
-    let agent = conversation.address();
     drop(conversation);
     if add.foreground {
-        let exit = runner::run(files, &agent, add);
+        let exit = runner::run(&files, &agent, add);
         remove(&add.name)?;
         return exit;
     }
@@ -169,14 +171,19 @@ fn spawn(files: &TriggerFiles) -> Result<(), Error> {
         .map_err(failed)?;
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline {
-        if files.running().is_some() {
+        if matches!(files.process(), Process::Running(_)) {
             return Ok(());
         }
         if child.try_wait().map_err(failed)?.is_some() {
+            // It has acted as often as it may.
+            if files.state()["is_over"] == true {
+                return Ok(());
+            }
             return Err(Error::failed(format!("the trigger has ended: {}", files.last_message())));
         }
         std::thread::sleep(Duration::from_millis(5));
     }
+    let _ = child.kill();
     Err(Error::failed("the trigger's process does not become ready"))
 }
 
@@ -207,16 +214,25 @@ fn start(name: Option<String>) -> Result<Exit, Error> {
         Some(name) => vec![name],
         None => files::names()?,
     };
+    let mut exit = Exit::Ok;
     for name in names {
         let files = TriggerFiles::existing(&name)?;
-        if files.running().is_some() {
-            note(&format!("trigger `{name}` runs"));
-            continue;
-        }
-        spawn(&files)?;
-        note(&format!("trigger `{name}` waits"));
+        let is_over = files.state()["is_over"] == true;
+        let told = match files.process() {
+            Process::Down if is_over => "has acted as often as it may",
+            Process::Down => match spawn(&files) {
+                Ok(()) => "waits",
+                Err(error) => {
+                    crate::exit::warn(&format!("trigger `{name}`: {}", error.message()));
+                    exit = Exit::Failed;
+                    continue;
+                }
+            },
+            _ => "runs",
+        };
+        note(&format!("trigger `{name}` {told}"));
     }
-    Ok(Exit::Ok)
+    Ok(exit)
 }
 
 fn remove(name: &str) -> Result<Exit, Error> {

@@ -68,6 +68,17 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
     micros.map(Duration::from_micros).ok_or_else(|| "not a time such as 5ms or 2s".to_owned())
 }
 
+/// Result of the checks.
+#[derive(Debug, Default)]
+pub(super) struct Checked {
+    /// Conditions that hold, in words.
+    pub(super) fired: Vec<String>,
+    /// Reasons why conditions cannot be checked.
+    pub(super) troubles: Vec<String>,
+    /// Set if the agent does not answer.
+    pub(super) lacks_agent: bool,
+}
+
 /// Checks of the conditions of one trigger.
 pub(super) struct Checks {
     losses: Vec<(LossLimit, Option<u64>)>,
@@ -86,40 +97,64 @@ impl Checks {
         self.losses.is_empty() && self.disks.is_empty()
     }
 
-    /// Returns texts for the conditions that hold now, and did not at the last check.
-    pub(super) fn check(&mut self, client: Option<&mut Client>) -> Vec<String> {
-        let mut fired = Vec::new();
+    /// Returns whether an agent is needed.
+    pub(super) fn need_agent(&self) -> bool {
+        !self.losses.is_empty()
+    }
+
+    /// Forgets what was lost before, as after a time in which nothing was checked.
+    pub(super) fn begin_again(&mut self) {
+        self.losses.iter_mut().for_each(|(_, before)| *before = None);
+    }
+
+    /// Returns the conditions that hold now, and did not at the last check.
+    pub(super) fn check(&mut self, client: Option<&mut Client>) -> Checked {
+        let mut checked = Checked::default();
         if let Some(client) = client {
             for (limit, before) in &mut self.losses {
-                let Some(now) = lost(client, &limit.session) else { continue };
+                let now = match lost(client, &limit.session) {
+                    Ok(now) => now,
+                    Err(error) => {
+                        checked.lacks_agent |=
+                            !matches!(error, blkkin_client::Error::Failed { .. });
+                        checked.troubles.push(error.to_string());
+                        continue;
+                    }
+                };
                 let more = now.saturating_sub(before.replace(now).unwrap_or(now));
                 if more >= limit.events {
-                    fired.push(format!("session `{}` lost {more} events", limit.session));
+                    checked.fired.push(format!("session `{}` lost {more} events", limit.session));
                 }
             }
         }
         for (limit, was_short) in &mut self.disks {
-            let Ok(found) = rustix::fs::statvfs(&limit.directory) else { continue };
+            let found = match rustix::fs::statvfs(&limit.directory) {
+                Ok(found) => found,
+                Err(error) => {
+                    checked.troubles.push(format!("{}: {error}", limit.directory.display()));
+                    continue;
+                }
+            };
             let free = found.f_bavail.saturating_mul(found.f_frsize);
             let is_short = free < limit.bytes;
             if is_short && !std::mem::replace(was_short, is_short) {
                 let free = values::bytes_text(free >> 20 << 20);
-                fired.push(format!("{} has {free} free", limit.directory.display()));
+                checked.fired.push(format!("{} has {free} free", limit.directory.display()));
             }
             *was_short = is_short;
         }
-        fired
+        checked
     }
 }
 
 /// Returns the number of events that a session has lost.
-fn lost(client: &mut Client, session: &str) -> Option<u64> {
-    let replies = client.request_all(&Request::Status(Some(session.to_owned()))).ok()?;
+fn lost(client: &mut Client, session: &str) -> Result<u64, blkkin_client::Error> {
+    let replies = client.request_all(&Request::Status(Some(session.to_owned())))?;
     let losses = replies.into_iter().filter_map(|reply| match reply {
         Reply::Loss(Loss { events, .. }) => Some(events),
         _ => None,
     });
-    Some(losses.sum())
+    Ok(losses.sum())
 }
 
 #[cfg(test)]
@@ -149,7 +184,9 @@ mod tests {
     fn full_disks_fire_once() {
         let limit = |bytes| DiskLimit { directory: "/".into(), bytes };
         let mut checks = Checks::new(&[], &[limit(u64::MAX), limit(0)]);
-        assert_eq!(checks.check(None).len(), 1);
-        assert_eq!(checks.check(None).len(), 0);
+        assert_eq!(checks.check(None).fired.len(), 1);
+        assert_eq!(checks.check(None).fired.len(), 0);
+        let missing = DiskLimit { directory: "/nonexistent".into(), bytes: 1 };
+        assert_eq!(Checks::new(&[], &[missing]).check(None).troubles.len(), 1);
     }
 }

@@ -1,16 +1,16 @@
 //! Files of a trigger: its definition, its state, and its events, in a directory of the user.
 
-use super::conditions;
 use super::options::Add;
 use crate::directories::state_directory;
 use crate::exit::Error;
 use rustix::fs::{FlockOperation, flock};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -28,7 +28,28 @@ struct Words {
     add: Add,
 }
 
+/// State of a trigger's process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Process {
+    Down,
+    /// The process cannot take signals yet.
+    Starting,
+    Running(Pid),
+}
+
+/// Lock of a trigger's process.
+pub(super) struct Lock(File);
+
+impl Lock {
+    /// Notes that the process takes signals.
+    pub(super) fn set_ready(&mut self) -> io::Result<()> {
+        writeln!(self.0, "{}", std::process::id())
+    }
+}
+
 const SCHEMA: &str = "blkkin.trigger.v1";
+/// Time limit for a process that was killed.
+const KILL_TIME: Duration = Duration::from_secs(2);
 /// Time limit for taking the lock, which other commands hold for moments.
 const LOCK_TIME_MAX: Duration = Duration::from_secs(2);
 
@@ -100,6 +121,10 @@ impl TriggerFiles {
 
     pub(super) fn name(&self) -> &str {
         &self.name
+    }
+
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// Returns the directory for the traces of the trigger's session.
@@ -187,11 +212,11 @@ impl TriggerFiles {
 
     fn lock_file(&self) -> io::Result<File> {
         let path = self.directory.join("lock");
-        OpenOptions::new().create(true).truncate(false).write(true).open(path)
+        OpenOptions::new().create(true).truncate(false).write(true).read(true).open(path)
     }
 
     /// Takes the lock that the process of the trigger holds as long as it runs.
-    pub(super) fn lock(&self) -> Result<File, Error> {
+    pub(super) fn lock(&self) -> Result<Lock, Error> {
         let file = self.lock_file()?;
         let deadline = Instant::now() + LOCK_TIME_MAX;
         while flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
@@ -200,40 +225,76 @@ impl TriggerFiles {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        Ok(file)
+        // The id of an earlier process.
+        file.set_len(0)?;
+        Ok(Lock(file))
     }
 
-    /// Returns the id of the trigger's process; `None` if it does not run or is not ready.
-    pub(super) fn running(&self) -> Option<Pid> {
-        let file = self.lock_file().ok()?;
-        match flock(&file, FlockOperation::NonBlockingLockShared) {
-            Ok(()) => None,
-            Err(_) => Pid::from_raw(i32::try_from(self.state()["pid"].as_i64()?).ok()?),
+    /// Returns the state of the trigger's process.
+    pub(super) fn process(&self) -> Process {
+        let Ok(mut file) = self.lock_file() else { return Process::Down };
+        if flock(&file, FlockOperation::NonBlockingLockShared).is_ok() {
+            return Process::Down;
+        }
+        let mut text = String::new();
+        let _ = file.read_to_string(&mut text);
+        text.trim().parse().ok().and_then(Pid::from_raw).map_or(Process::Starting, Process::Running)
+    }
+
+    /// Returns whether the definition is there. Without it, the trigger was removed.
+    pub(super) fn exist(&self) -> bool {
+        self.directory.join("definition.json").exists()
+    }
+
+    /// Sends a signal to the trigger's process. Returns false if it does not run.
+    fn try_signal(&self, signal: Signal) -> io::Result<bool> {
+        let Process::Running(pid) = self.process() else { return Ok(false) };
+        let process = match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(process) => process,
+            Err(Errno::SRCH) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        };
+        // Another process may have got the id meanwhile, but not the lock with this id.
+        if self.process() != Process::Running(pid) {
+            return Ok(false);
+        }
+        match pidfd_send_signal(process, signal) {
+            Ok(()) => Ok(true),
+            Err(Errno::SRCH) => Ok(false),
+            Err(error) => Err(error.into()),
         }
     }
 
-    /// Sends a signal to the trigger's process.
+    /// Sends a signal to the trigger's process, which must run.
     pub(super) fn signal(&self, signal: Signal) -> Result<(), Error> {
         let name = &self.name;
-        let pid = self.running().ok_or_else(|| {
-            Error::failed(format!("trigger `{name}` does not run"))
-                .hint(format!("`blkkin trigger start {name}` starts it"))
-        })?;
-        kill_process(pid, signal)
-            .map_err(|error| Error::failed(format!("process {pid} of `{name}`: {error}")))
+        let failed = |error| Error::failed(format!("trigger `{name}` cannot be told: {error}"));
+        match self.try_signal(signal).map_err(failed)? {
+            true => Ok(()),
+            false => Err(Error::failed(format!("trigger `{name}` does not run"))
+                .hint(format!("`blkkin trigger start {name}` starts it"))),
+        }
     }
 
     /// Ends the trigger's process, and waits until it has ended.
     pub(super) fn end(&self, time: Duration) -> Result<(), Error> {
-        let deadline = Instant::now() + time;
-        while self.running().is_some() {
-            if Instant::now() >= deadline {
-                return self.signal(Signal::KILL);
+        let name = &self.name;
+        let failed = |error| Error::failed(format!("trigger `{name}` cannot be ended: {error}"));
+        for (signal, time) in [(Signal::TERM, time), (Signal::KILL, KILL_TIME)] {
+            let deadline = Instant::now() + time;
+            let mut is_told = false;
+            while self.process() != Process::Down {
+                if Instant::now() >= deadline {
+                    break;
+                }
+                is_told = is_told || self.try_signal(signal).map_err(failed)?;
+                std::thread::sleep(Duration::from_millis(10));
             }
-            self.signal(Signal::TERM)?;
-            std::thread::sleep(conditions::INTERVAL / 50);
         }
-        Ok(())
+        match self.process() {
+            Process::Down => Ok(()),
+            _ => Err(Error::failed(format!("the process of trigger `{name}` does not end"))),
+        }
     }
 
     /// Removes the files.

@@ -1,6 +1,6 @@
 //! `blkkin trigger ls`: a line for each trigger of the user.
 
-use super::files::{self, TriggerFiles};
+use super::files::{self, Process, TriggerFiles};
 use crate::conversation::print;
 use crate::exit::{Error, Exit, note};
 use crate::output::plural;
@@ -47,10 +47,10 @@ pub(super) fn run(args: &Ls) -> Result<Exit, Error> {
 fn row(name: &str) -> Result<Row, Error> {
     let files = TriggerFiles::existing(name)?;
     let state = files.state();
-    let status = match files.running() {
-        Some(_) => "waiting",
-        None if state["is_over"] == true => "done",
-        None => "down",
+    let status = match files.process() {
+        Process::Down if state["is_over"] == true => "done",
+        Process::Down => "down",
+        _ => "waiting",
     };
     Ok(Row { name: name.to_owned(), words: files.words(), status, state })
 }
@@ -61,7 +61,7 @@ fn to_json(rows: Vec<Row>) -> String {
         .map(|Row { name, words, status, mut state }| {
             let mut object = json!({ "name": name, "status": status, "words": words });
             for (key, value) in state.as_object_mut().into_iter().flatten() {
-                if !matches!(&**key, "read_until" | "is_over") {
+                if !matches!(&**key, "fired" | "is_over") {
                     object[key] = value.take();
                 }
             }
@@ -107,8 +107,10 @@ fn table(rows: &[Row]) -> String {
                  {waiting} waiting, {dropped} dropped\n"
             ));
         }
-        let troubles =
-            [&state["trouble"], &state["sharing_trouble"], &state["requests"]["trouble"]];
+        if let Some(lost) = state["lost"].as_u64().filter(|lost| *lost > 0) {
+            notes.push_str(&format!("{name}: {} lost\n", plural(lost, "event")));
+        }
+        let troubles = [&state["trouble"], &state["requests"]["trouble"]];
         for trouble in troubles.into_iter().filter_map(Value::as_str) {
             notes.push_str(&format!("{name}: {trouble}\n"));
         }

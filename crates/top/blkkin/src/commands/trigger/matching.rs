@@ -6,7 +6,8 @@ use blkkin_reader::{
 };
 use blkkin_spans::{Extractor, ReportContent};
 use blkkin_text::json::JsonPrinter;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
@@ -16,54 +17,82 @@ pub(super) struct Matching {
     follower: Follower,
     slower: Option<Duration>,
     only_killed: bool,
-    /// Time of the last event that an earlier process has read, in nanoseconds since 1970. Later
-    /// rounds of reading have new events only.
-    read_until: Option<i64>,
+    /// Events that an earlier process has read; `None` after the first round, since later rounds
+    /// have new events only.
+    earlier: Option<Fired>,
 }
 
-/// Maximum number of requests that are noted at a time.
-pub(super) const REQUESTS_MAX: usize = 10_000;
-/// Filter for the ends of processes by a signal. The kernel records all ends.
-const KILLED: &str = "$event.name != \"process:exit\" || code & 127 != 0";
+/// Last events that have fired a trigger, by which the next process knows them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fired {
+    /// Times in nanoseconds since 1970, and hashes.
+    pub(super) events: VecDeque<(i64, u64)>,
+}
 
 /// Events that were found in one round of reading.
 #[derive(Debug, Default)]
 pub(super) struct Matches {
-    /// Number of events that fire the trigger.
-    pub(super) events: u64,
+    /// Events that fire the trigger, by time and hash.
+    pub(super) fired: Vec<(i64, u64)>,
     /// First of them, as JSON.
     pub(super) first: Option<String>,
     /// Lower halves of the trace ids of their requests, at most [`REQUESTS_MAX`].
     pub(super) requests: BTreeSet<u64>,
-    /// Time of the latest event, also of one that does not fire, in nanoseconds since 1970.
-    pub(super) last_ns: Option<i64>,
+    /// Number of events, or of packets of unknown content, that were lost.
+    pub(super) lost: u64,
+    /// Problem that keeps a trace from being read.
+    pub(super) trouble: Option<String>,
+}
+
+/// Maximum number of requests that are noted at a time.
+pub(super) const REQUESTS_MAX: usize = 10_000;
+/// Time before the last event of an earlier process in which it may not have read all events:
+/// programs' events are written one program after the other.
+const OVERLAP_NS: i64 = 10_000_000_000;
+/// Maximum number of events that are remembered.
+const FIRED_MAX: usize = 1000;
+/// Filter for the ends of processes by a signal. The kernel records all ends.
+const KILLED: &str = "$event.name != \"process:exit\" || code & 127 != 0";
+
+impl Fired {
+    /// Adds events, and forgets those that are not needed.
+    pub(super) fn add(&mut self, events: &[(i64, u64)]) {
+        self.events.extend(events);
+        let last = self.events.iter().map(|(time, _)| *time).max().unwrap_or(0);
+        self.events.retain(|(time, _)| *time >= last.saturating_sub(OVERLAP_NS));
+        let excess = self.events.len().saturating_sub(FIRED_MAX);
+        self.events.drain(..excess);
+    }
+
+    /// Returns whether an event has fired the trigger before.
+    fn has(&self, event: (i64, u64)) -> bool {
+        let times = || self.events.iter().map(|(time, _)| *time);
+        let since = match self.events.len() >= FIRED_MAX {
+            true => times().min(),
+            false => times().max().map(|last| last.saturating_sub(OVERLAP_NS)),
+        };
+        since.is_some_and(|since| event.0 < since) || self.events.contains(&event)
+    }
 }
 
 impl Matching {
-    /// Prepares reading of the traces below `directory`, for a trigger with these conditions.
-    pub(super) fn new(
-        directory: &Path,
-        conditions: &ConditionArgs,
-        read_until: Option<i64>,
-    ) -> Matching {
-        Matching::of(Source::Path(directory.to_owned()), conditions, read_until)
+    /// Prepares reading of the traces below `directory`, for a trigger with these conditions, after
+    /// the events that an earlier process has read.
+    pub(super) fn new(directory: &Path, conditions: &ConditionArgs, earlier: Fired) -> Matching {
+        let source = Source::Path(directory.to_owned());
+        Matching { earlier: Some(earlier), ..Matching::of(source, conditions) }
     }
 
     /// Prepares reading of a source.
-    pub(super) fn of(
-        source: Source,
-        conditions: &ConditionArgs,
-        read_until: Option<i64>,
-    ) -> Matching {
+    pub(super) fn of(source: Source, conditions: &ConditionArgs) -> Matching {
         let follower = Follower::new(&[source]);
         let (slower, only_killed) = (conditions.slower, conditions.killed);
-        Matching { follower, slower, only_killed, read_until }
+        Matching { follower, slower, only_killed, earlier: None }
     }
 
     /// Reads the events that were recorded since the last round.
     pub(super) fn read(&mut self) -> Matches {
-        let read_until = self.read_until.take();
-        self.read_until(None, read_until)
+        self.read_until(None, None)
     }
 
     /// Reads the events since the last round that were recorded before `end_ns`, or all, and after
@@ -72,6 +101,7 @@ impl Matching {
         let mut round = Round {
             slower: self.slower,
             begin_ns,
+            earlier: self.earlier.take().unwrap_or_default(),
             extractor: Extractor::default(),
             printer: JsonPrinter::default(),
             found: Matches::default(),
@@ -86,6 +116,9 @@ impl Matching {
                 self.follower.deliver_until(end_ns, |reading| reading.filter(filter), &mut round)
             }
         };
+        let problems = self.follower.problems();
+        let problem = problems.iter().find(|problem| !problem.is_warning());
+        round.found.trouble = problem.map(ToString::to_string);
         round.found
     }
 }
@@ -93,9 +126,17 @@ impl Matching {
 struct Round {
     slower: Option<Duration>,
     begin_ns: Option<i64>,
+    earlier: Fired,
     extractor: Extractor,
     printer: JsonPrinter,
     found: Matches,
+}
+
+/// Returns the time of an event, and a hash that hardly any other event of this time has.
+fn identity(event: &Event<'_>) -> (i64, u64) {
+    let mut hash = DefaultHasher::new();
+    (&event.class().name, event.cycles()).hash(&mut hash);
+    (event.time().unwrap_or_default(), hash.finish())
 }
 
 impl Round {
@@ -120,13 +161,12 @@ impl Round {
 
 impl Consumer for Round {
     fn event(&mut self, event: &mut Event<'_>) -> ControlFlow<()> {
-        let time = event.time();
-        if self.begin_ns.is_some_and(|begin| time.is_some_and(|time| time <= begin)) {
+        let identity = identity(event);
+        if self.begin_ns.is_some_and(|begin| identity.0 <= begin) || self.earlier.has(identity) {
             return ControlFlow::Continue(());
         }
-        self.found.last_ns = self.found.last_ns.max(time);
         if self.fires(event) {
-            self.found.events += 1;
+            self.found.fired.push(identity);
             if self.found.first.is_none() {
                 let mut text = Text::default();
                 let printer = &mut self.printer;
@@ -139,8 +179,8 @@ impl Consumer for Round {
         ControlFlow::Continue(())
     }
 
-    fn loss(&mut self, _: &Trace, _: &Stream, _: &Loss) -> ControlFlow<()> {
-        // An event that found no room in its ring was one that fires, and others are there.
+    fn loss(&mut self, _: &Trace, _: &Stream, loss: &Loss) -> ControlFlow<()> {
+        self.found.lost += loss.count.unwrap_or(1);
         ControlFlow::Continue(())
     }
 }

@@ -80,6 +80,10 @@ pub(super) struct ConditionArgs {
     #[arg(long)]
     pub(super) killed: bool,
 
+    /// The agent's process got SIGUSR1
+    #[arg(long)]
+    pub(super) agent_signal: bool,
+
     /// A session lost this many events within a second
     #[arg(long, value_name = "SESSION=COUNT")]
     pub(super) lost: Vec<LossLimit>,
@@ -214,16 +218,18 @@ pub(super) struct PaceArgs {
 impl Add {
     /// Checks that there are a condition and an action.
     pub(super) fn check(&self) -> Result<(), Error> {
-        let ConditionArgs { slower, failed, killed, lost, disk_free } = &self.conditions;
+        let ConditionArgs { slower, failed, killed, agent_signal, lost, disk_free } =
+            &self.conditions;
         let has_condition = self.selected.names_events()
             || slower.is_some()
             || *failed
             || *killed
+            || *agent_signal
             || !lost.is_empty()
             || !disk_free.is_empty();
         if !has_condition {
             return Err(Error::usage("the trigger has no condition")
-                .hint("name events, or give --slower, --failed, --killed, --lost or --disk-free"));
+                .hint("name events, or give a condition such as --slower, --failed or --killed"));
         }
         if self.selected.filter.is_some() && !self.selected.names_events() && slower.is_none() {
             return Err(Error::usage("--filter is given without events")

@@ -14,16 +14,30 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Sender of requests.
 pub(super) struct RequestSender {
-    exporter: Exporter,
+    progress: RequestProgress,
     session: String,
     window: Duration,
-    /// Number of requests that were found, and of those of which the rings had nothing.
-    found: u64,
-    missing: u64,
+}
+
+/// Progress of a sender, for another thread.
+#[derive(Clone)]
+pub(super) struct RequestProgress {
+    exporter: Arc<Exporter>,
+    counts: Arc<Counts>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    /// Number of requests that were found.
+    found: AtomicU64,
+    /// Number of requests of which the rings had nothing.
+    missing: AtomicU64,
 }
 
 /// Maximum size of the queue of spans that wait for the receiver, in bytes. The oldest are dropped.
@@ -32,10 +46,12 @@ const QUEUE_BYTES_MAX: u64 = 1 << 30;
 const HEADER_BYTES_MAX: u64 = 64 << 10;
 
 impl RequestSender {
-    /// Opens the queue of the trigger; `None` if it sends no requests.
+    /// Opens the queue of the trigger; `None` if it sends no requests. `state` has the numbers of
+    /// earlier processes.
     pub(super) fn open(
         files: &TriggerFiles,
         args: &RequestArgs,
+        state: &Value,
     ) -> Result<Option<RequestSender>, Error> {
         let Some((session, destination)) = args.requests.clone().zip(args.to.clone()) else {
             return Ok(None);
@@ -49,8 +65,15 @@ impl RequestSender {
             ..Options::new(destination)
         };
         let exporter = Exporter::open(options).map_err(|error| Error::failed(error.to_string()))?;
+        let number = |name: &str| AtomicU64::new(state[name].as_u64().unwrap_or(0));
+        let counts = Arc::new(Counts { found: number("found"), missing: number("missing") });
+        let progress = RequestProgress { exporter: Arc::new(exporter), counts };
         let window = Duration::from_millis(args.window);
-        Ok(Some(RequestSender { exporter, session, window, found: 0, missing: 0 }))
+        Ok(Some(RequestSender { progress, session, window }))
+    }
+
+    pub(super) fn progress(&self) -> RequestProgress {
+        self.progress.clone()
     }
 
     /// Finds the spans of requests, by the lower halves of their trace ids, and queues them for the
@@ -70,8 +93,9 @@ impl RequestSender {
         let found = taken.and_then(|_| self.read(wanted, directory));
         remove(directory)?;
         let found = found?;
-        self.found += found;
-        self.missing += (wanted.len() as u64).saturating_sub(found);
+        let Counts { found: all, missing } = &*self.progress.counts;
+        all.fetch_add(found, Relaxed);
+        missing.fetch_add((wanted.len() as u64).saturating_sub(found), Relaxed);
         Ok(())
     }
 
@@ -79,7 +103,8 @@ impl RequestSender {
     /// found.
     fn read(&mut self, wanted: &BTreeSet<u64>, directory: &Path) -> Result<u64, String> {
         let opened = blkkin_reader::open(&[Source::Path(directory.to_owned())]);
-        let sink = Queueing { exporter: &self.exporter, requests: 0, refusal: None };
+        let exporter = &*self.progress.exporter;
+        let sink = Queueing { exporter, requests: 0, refusal: None };
         let mut choosing = Choosing {
             wanted,
             extractor: Extractor::default(),
@@ -90,19 +115,21 @@ impl RequestSender {
         let Choosing { mut assembler, mut sink, .. } = choosing;
         let _ = assembler.finish(&mut sink);
         let Queueing { requests, refusal, .. } = sink;
-        let flushed = self.exporter.flush().map_err(|error| error.to_string());
+        let flushed = exporter.flush().map_err(|error| error.to_string());
         match refusal {
             Some(why) => Err(why),
             None => flushed.map(|()| requests),
         }
     }
+}
 
+impl RequestProgress {
     /// Returns the numbers for `blkkin trigger ls`.
     pub(super) fn state(&self) -> Value {
         let counters = self.exporter.counters();
         json!({
-            "found": self.found,
-            "missing": self.missing,
+            "found": self.counts.found.load(Relaxed),
+            "missing": self.counts.missing.load(Relaxed),
             "spans_delivered": counters.delivered,
             "spans_dropped": counters.dropped_total(),
             "spans_waiting": counters.waiting,

@@ -1,75 +1,72 @@
 //! Process of a trigger: waits for what fires it, and acts.
 
-use super::actions::{self, Acted};
+use super::actions::{Acted, Actor};
 use super::conditions::{self, Checks};
 use super::files::TriggerFiles;
 use super::matching::Matching;
 use super::options::Add;
-use super::requests::RequestSender;
+use super::requests::{RequestProgress, RequestSender};
 use super::schedule::{Cause, Schedule};
+use super::state::State;
 use super::wakes::{self, Wake};
 use super::{sharing, source};
 use crate::exit::{Error, Exit, warn};
 use blkkin_client::Client;
-use serde_json::{Value, json};
-use std::collections::{BTreeSet, VecDeque};
-use std::path::PathBuf;
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Time limit for the agent's answer about losses.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Time in which the receiver can take the last spans. Those that it has not taken stay in the
-/// trigger's directory.
-const LAST_TIME: Duration = Duration::from_secs(5);
+/// Time for actions that are under way, and for the receiver of requests, when the process ends.
+const LAST_TIME: Duration = Duration::from_secs(4);
 /// Maximum size in bytes of the text of an event in the state.
 const TEXT_SIZE_MAX: usize = 4096;
 /// Maximum number of snapshots that are remembered.
 const SNAPSHOTS_MAX: usize = 10_000;
 
-/// Runs a trigger until a signal ends it, or it has acted as often as it may.
-pub(super) fn run(files: TriggerFiles, agent: &str, add: &Add) -> Result<Exit, Error> {
-    let _lock = files.lock()?;
-    let sender = RequestSender::open(&files, &add.requests)?;
-    let mut runner = Runner::new(files, agent, add, sender);
-    let failed = |error: std::io::Error| Error::failed(format!("the trigger cannot run: {error}"));
+/// Runs a trigger until a signal ends it, it is removed, or it has acted as often as it may.
+pub(super) fn run(files: &TriggerFiles, agent: &str, add: &Add) -> Result<Exit, Error> {
+    let failed = |error: io::Error| Error::failed(format!("the trigger cannot run: {error}"));
     let (sender, wakes) = channel();
     wakes::send_signals(&sender).map_err(failed)?;
-    runner.save();
-    let session = source::session_of(&add.name);
-    wakes::send_changes(session, agent.to_owned(), sender.clone()).map_err(failed)?;
-    sharing::start(&add.name, &add.share, &add.conditions, sender).map_err(failed)?;
-    loop {
-        let wake = match runner.timeout() {
-            Some(timeout) => wakes.recv_timeout(timeout),
-            None => wakes.recv().map_err(|_| RecvTimeoutError::Disconnected),
-        };
-        match wake {
-            Ok(Wake::End) | Err(RecvTimeoutError::Disconnected) => break,
-            Ok(wake) => runner.take(wake),
-            Err(RecvTimeoutError::Timeout) if runner.requests.is_some() => runner.save(),
-            Err(RecvTimeoutError::Timeout) => {}
-        }
-        runner.check();
-        if let Some(cause) = runner.schedule.take_due(Instant::now()) {
-            runner.act(&cause);
-        }
-        if runner.schedule.is_over() {
-            source::destroy(agent, &add.name);
-            runner.is_over = true;
-            break;
-        }
+    let mut lock = files.lock()?;
+    let before = files.state();
+    let requests = RequestSender::open(files, &add.requests, &before["requests"])?;
+    let progress = requests.as_ref().map(RequestSender::progress);
+    let stop = Arc::new(AtomicBool::new(false));
+    let actor = Actor {
+        agent: agent.to_owned(),
+        add: add.clone(),
+        files: TriggerFiles::existing(&add.name)?,
+        requests,
+        stop: stop.clone(),
+    };
+    let tell = sender.clone();
+    let actor = actor.start(move |acted| tell.send(Wake::Acted(acted)).is_ok()).map_err(failed)?;
+    let mut runner = Runner::new(files, agent, add, State::from_json(&before), actor, progress);
+    if source::has_session(files, add) {
+        let session = source::session_of(&add.name);
+        let go = wakes::send_changes(session, agent.to_owned(), sender.clone());
+        runner.go = Some(go.map_err(failed)?);
     }
-    if let Some(requests) = &runner.requests {
-        requests.wait(LAST_TIME);
+    if add.conditions.agent_signal {
+        wakes::send_agent_signals(agent.to_owned(), sender.clone()).map_err(failed)?;
     }
-    runner.pid = None;
+    sharing::start(&add.name, &add.share, &add.conditions, sender.clone()).map_err(failed)?;
     runner.save();
+    lock.set_ready().map_err(failed)?;
+    runner.work(&wakes);
+    runner.finish(&wakes, &stop);
     Ok(Exit::Ok)
 }
 
 struct Runner<'a> {
-    files: TriggerFiles,
+    files: &'a TriggerFiles,
     agent: &'a str,
     add: &'a Add,
     matching: Matching,
@@ -77,192 +74,255 @@ struct Runner<'a> {
     checks: Checks,
     checked: Instant,
     client: Option<Client>,
-    pid: Option<u32>,
-    /// Number of times that the trigger has acted, in all processes.
-    acted: u64,
-    /// Number of events that fired it, and of those without a consequence.
-    events: u64,
-    skipped: u64,
-    /// Time of the last event that was read, in nanoseconds since 1970.
-    read_until: Option<i64>,
-    last: Option<Last>,
-    snapshots: VecDeque<PathBuf>,
-    requests: Option<RequestSender>,
-    trouble: Option<String>,
-    sharing_trouble: Option<String>,
-    is_over: bool,
-}
-
-/// Last time that the trigger has acted.
-struct Last {
-    time_ns: u64,
-    cause: Cause,
+    state: State,
+    /// Thread that acts, and the cause on which it acts.
+    actor: Sender<Cause>,
+    acting: Option<Cause>,
+    requests: Option<RequestProgress>,
+    /// Lets the thread that waits for changes go on.
+    go: Option<SyncSender<()>>,
 }
 
 impl<'a> Runner<'a> {
     fn new(
-        files: TriggerFiles,
+        files: &'a TriggerFiles,
         agent: &'a str,
         add: &'a Add,
-        requests: Option<RequestSender>,
+        mut state: State,
+        actor: Sender<Cause>,
+        requests: Option<RequestProgress>,
     ) -> Runner<'a> {
-        let state = files.state();
-        let number = |name: &str| state[name].as_u64().unwrap_or(0);
-        let acted = number("acted");
-        let left = add.max().map(|max| max.saturating_sub(acted));
+        let left = add.max().map(|max| max.saturating_sub(state.acted));
         let (delay, every) = add.pace();
-        let read_until = state["read_until"].as_i64();
-        let snapshots = state["snapshots"].as_array().into_iter().flatten();
-        let last = state["last_time"].as_u64().map(|time_ns| {
-            let text = state["last_cause"].as_str().unwrap_or_default().to_owned();
-            let (events, requests) = (number("last_events"), BTreeSet::new());
-            Last { time_ns, cause: Cause { events, text, requests } }
-        });
+        let mut schedule = Schedule::new(delay, every, left);
+        // An earlier process has ended before it could act.
+        if let Some(cause) = state.pending.take() {
+            schedule.add(Instant::now(), cause);
+        }
+        state.pid = Some(std::process::id());
         Runner {
-            matching: Matching::new(&files.events(), &add.conditions, read_until),
-            schedule: Schedule::new(delay, every, left),
-            checks: Checks::new(&add.conditions.lost, &add.conditions.disk_free),
-            checked: Instant::now(),
-            client: None,
-            pid: Some(std::process::id()),
-            acted,
-            events: number("events"),
-            skipped: number("skipped"),
-            read_until,
-            last,
-            snapshots: snapshots.filter_map(Value::as_str).map(PathBuf::from).collect(),
-            requests,
-            trouble: None,
-            sharing_trouble: None,
-            is_over: left == Some(0),
             files,
             agent,
             add,
+            matching: Matching::new(&files.events(), &add.conditions, state.fired.clone()),
+            schedule,
+            checks: Checks::new(&add.conditions.lost, &add.conditions.disk_free),
+            checked: Instant::now(),
+            client: None,
+            state,
+            actor,
+            acting: None,
+            requests,
+            go: None,
+        }
+    }
+
+    /// Waits and acts, until the end.
+    fn work(&mut self, wakes: &Receiver<Wake>) {
+        while !(self.schedule.is_over() && self.acting.is_none()) {
+            let wake = match self.timeout() {
+                Some(timeout) => wakes.recv_timeout(timeout),
+                None => wakes.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            match wake {
+                Ok(Wake::End) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(wake) => self.take(wake),
+                // Only the numbers of requests may have changed.
+                Err(RecvTimeoutError::Timeout) if self.requests.is_some() => self.save(),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if !self.files.exist() {
+                source::destroy(self.agent, &self.add.name);
+                return;
+            }
+            self.check();
+            if self.acting.is_none()
+                && let Some(cause) = self.schedule.take_due(Instant::now())
+            {
+                self.acting = Some(cause.clone());
+                self.save();
+                let _ = self.actor.send(cause);
+            }
+        }
+        source::destroy(self.agent, &self.add.name);
+        self.state.is_over = true;
+    }
+
+    /// Ends what is under way. What cannot be done in time is left for the next process.
+    fn finish(&mut self, wakes: &Receiver<Wake>, stop: &AtomicBool) {
+        let deadline = Instant::now() + LAST_TIME;
+        while self.acting.is_some() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match wakes.recv_timeout(left) {
+                Ok(Wake::Acted(acted)) => self.note_acted(acted),
+                Ok(_) => {}
+                Err(_) if stop.swap(true, Ordering::Relaxed) => break,
+                // A command is told to end, and gets a moment for it.
+                Err(_) => {
+                    if let Ok(Wake::Acted(acted)) = wakes.recv_timeout(LAST_TIME) {
+                        self.note_acted(acted);
+                    }
+                    break;
+                }
+            }
+        }
+        if let Some(requests) = &self.requests {
+            requests.wait(deadline.saturating_duration_since(Instant::now()));
+        }
+        self.state.pid = None;
+        if self.files.exist() {
+            self.save();
         }
     }
 
     /// Returns the time after which something is to be done; `None` if only a wake is awaited.
     fn timeout(&self) -> Option<Duration> {
         let check = (!self.checks.is_empty()).then(|| self.checked + conditions::INTERVAL);
+        let due = self.schedule.due().filter(|_| self.acting.is_none());
         // The numbers of spans that wait are shown.
-        let is_sending = self.requests.as_ref().is_some_and(RequestSender::is_busy);
+        let is_sending = self.requests.as_ref().is_some_and(RequestProgress::is_busy);
         let sending = is_sending.then(|| Instant::now() + conditions::INTERVAL);
-        let next = self.schedule.due().into_iter().chain(check).chain(sending).min()?;
+        let next = due.into_iter().chain(check).chain(sending).min()?;
         Some(next.saturating_duration_since(Instant::now()))
     }
 
     fn take(&mut self, wake: Wake) {
         match wake {
-            Wake::Changed => self.read(),
-            Wake::Gone => match source::make_again(self.agent, &self.files, self.add) {
-                Ok(()) => {
-                    self.matching = Matching::new(&self.files.events(), &self.add.conditions, None);
+            Wake::Changed => {
+                if self.state.troubles.agent.take().is_some() {
+                    self.save();
                 }
-                Err(error) => return self.note_trouble(error.message().to_owned()),
-            },
+                self.read();
+                self.go_on();
+            }
+            Wake::Gone => {
+                // What the session has written before its end.
+                self.read();
+                match source::make_again(self.agent, self.files, self.add) {
+                    Ok(()) => {
+                        let fired = self.state.fired.clone();
+                        let conditions = &self.add.conditions;
+                        self.matching = Matching::new(&self.files.events(), conditions, fired);
+                    }
+                    Err(error) => self.note_agent_trouble(error.message().to_owned()),
+                }
+                self.go_on();
+            }
+            Wake::Trouble(why) => {
+                self.note_agent_trouble(why);
+                self.go_on();
+            }
             Wake::Requests(requests) => {
-                self.sharing_trouble = None;
+                self.state.troubles.sharing = None;
                 self.fire(0, "asked for by another node".to_owned(), requests);
             }
             Wake::SharingTrouble(why) => {
-                if self.sharing_trouble.as_ref() != Some(&why) {
+                if self.state.troubles.sharing.as_ref() != Some(&why) {
                     warn(&why);
-                    self.sharing_trouble = Some(why);
+                    self.state.troubles.sharing = Some(why);
                     self.save();
                 }
-                return;
             }
-            Wake::Fire => {
+            Wake::Fire(why) => {
                 let asked = self.files.take_asked();
                 let events = u64::from(asked.is_empty());
-                self.fire(events, "fired by hand".to_owned(), asked);
+                self.fire(events, why.to_owned(), asked);
             }
-            Wake::Trouble(why) => return self.note_trouble(why),
+            Wake::Acted(acted) => self.note_acted(acted),
             Wake::End => {}
-        }
-        if self.trouble.take().is_some() {
-            self.save();
         }
     }
 
-    fn note_trouble(&mut self, why: String) {
-        if self.trouble.as_ref() != Some(&why) {
+    fn go_on(&self) {
+        let _ = self.go.as_ref().map(|go| go.try_send(()));
+    }
+
+    fn note_agent_trouble(&mut self, why: String) {
+        if self.state.troubles.agent.as_ref() != Some(&why) {
             warn(&why);
-            self.trouble = Some(why);
+            self.state.troubles.agent = Some(why);
             self.save();
         }
     }
 
     /// Reads new events.
     fn read(&mut self) {
-        let found = self.matching.read();
-        self.read_until = self.read_until.max(found.last_ns);
-        if found.events > 0 {
+        let mut found = self.matching.read();
+        self.state.fired.add(&found.fired);
+        self.state.lost += found.lost;
+        let had_trouble = self.state.troubles.traces.is_some();
+        let has_news = found.lost > 0 || found.trouble.is_some() || had_trouble;
+        self.state.troubles.traces = found.trouble.take();
+        if !found.fired.is_empty() {
             let requests = if self.requests.is_some() { found.requests } else { BTreeSet::new() };
-            self.fire(found.events, found.first.unwrap_or_default(), requests);
+            self.fire(found.fired.len() as u64, found.first.unwrap_or_default(), requests);
+        } else if has_news {
+            self.save();
         }
     }
 
     fn fire(&mut self, events: u64, mut text: String, requests: BTreeSet<u64>) {
         text.truncate(text.floor_char_boundary(TEXT_SIZE_MAX));
-        self.events += events;
+        self.state.events += events;
         if !self.schedule.add(Instant::now(), Cause { events, text, requests }) {
-            self.skipped += events;
+            self.state.skipped += events;
         }
         self.save();
     }
 
     /// Checks the conditions that no event tells of, if it is time.
     fn check(&mut self) {
-        if self.checks.is_empty() || self.checked.elapsed() < conditions::INTERVAL {
+        let since = self.checked.elapsed();
+        if self.checks.is_empty() || since < conditions::INTERVAL {
             return;
         }
-        self.checked = Instant::now();
-        if self.client.is_none() && !self.add.conditions.lost.is_empty() {
-            self.client = source::connect(self.agent, PATIENCE).ok();
+        if since >= 2 * conditions::INTERVAL {
+            self.checks.begin_again();
         }
-        for text in self.checks.check(self.client.as_mut()) {
+        self.checked = Instant::now();
+        let mut troubles = Vec::new();
+        if self.client.is_none() && self.checks.need_agent() {
+            match source::connect(self.agent, PATIENCE) {
+                Ok(client) => self.client = Some(client),
+                Err(error) => troubles.push(error.to_string()),
+            }
+        }
+        let mut checked = self.checks.check(self.client.as_mut());
+        if checked.lacks_agent {
+            self.client = None;
+            self.checks.begin_again();
+        }
+        troubles.append(&mut checked.troubles);
+        let trouble = (!troubles.is_empty()).then(|| troubles.join("; "));
+        if self.state.troubles.check != trouble {
+            self.state.troubles.check = trouble;
+            self.save();
+        }
+        for text in checked.fired {
             self.fire(1, text, BTreeSet::new());
         }
     }
 
-    fn act(&mut self, cause: &Cause) {
-        let directory = self.files.events().parent().map(PathBuf::from).unwrap_or_default();
-        let mut acted = Acted::default();
-        // Other nodes ask for requests only.
-        if cause.events > 0 && self.add.has_other_action() {
-            acted = actions::act(self.agent, self.add, cause, &directory);
-        }
-        let Acted { snapshot, mut failures } = acted;
-        failures.extend(self.send_requests(&cause.requests).err());
-        self.acted += 1;
-        self.snapshots.extend(snapshot);
+    fn note_acted(&mut self, Acted { snapshot, failures }: Acted) {
+        let cause = self.acting.take().unwrap_or_default();
+        self.state.acted += 1;
+        self.state.snapshots.extend(snapshot);
         self.remove_snapshots();
         failures.iter().for_each(|why| warn(why));
-        self.trouble = (!failures.is_empty()).then(|| failures.join("; "));
+        self.state.troubles.action = (!failures.is_empty()).then(|| failures.join("; "));
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let time_ns = u64::try_from(now.as_nanos()).unwrap_or(0);
-        self.last = Some(Last { time_ns, cause: cause.clone() });
+        self.state.last = Some((u64::try_from(now.as_nanos()).unwrap_or(0), cause));
         self.save();
-    }
-
-    fn send_requests(&mut self, wanted: &BTreeSet<u64>) -> Result<(), String> {
-        let Some(sender) = self.requests.as_mut().filter(|_| !wanted.is_empty()) else {
-            return Ok(());
-        };
-        let client = source::connect(self.agent, actions::PATIENCE);
-        let mut client = client.map_err(|error| error.to_string())?;
-        sender.send(&mut client, wanted, &self.files.rings())
     }
 
     /// Removes the oldest snapshots if there are too many.
     fn remove_snapshots(&mut self) {
-        let keep = self.add.actions.keep.map_or(SNAPSHOTS_MAX, |keep| keep as usize);
-        while self.snapshots.len() > keep {
-            let Some(oldest) = self.snapshots.pop_front() else { return };
-            if self.add.actions.keep.is_some()
-                && let Err(error) = std::fs::remove_dir_all(&oldest)
-                && error.kind() != std::io::ErrorKind::NotFound
+        let keep = self.add.actions.keep;
+        let max = keep.map_or(SNAPSHOTS_MAX, |keep| keep as usize);
+        while self.state.snapshots.len() > max {
+            let Some(oldest) = self.state.snapshots.pop_front() else { return };
+            if keep.is_some()
+                && let Err(error) = remove(&oldest)
             {
                 warn(&format!("cannot remove {}: {error}", oldest.display()));
             }
@@ -270,27 +330,23 @@ impl<'a> Runner<'a> {
     }
 
     /// Writes the state for `blkkin trigger ls` and for the next process.
-    fn save(&self) {
-        let snapshots: Vec<String> =
-            self.snapshots.iter().map(|path| path.display().to_string()).collect();
-        let state = json!({
-            "pid": self.pid,
-            "acted": self.acted,
-            "events": self.events,
-            "skipped": self.skipped,
-            "read_until": self.read_until,
-            "last_time": self.last.as_ref().map(|last| last.time_ns),
-            "last_events": self.last.as_ref().map(|last| last.cause.events),
-            "last_cause": self.last.as_ref().map(|last| &last.cause.text),
-            "snapshots": snapshots,
-            "requests": self.requests.as_ref().map(RequestSender::state),
-            "requests_left_out": self.schedule.left_out(),
-            "sharing_trouble": self.sharing_trouble,
-            "trouble": self.trouble,
-            "is_over": self.is_over,
-        });
+    fn save(&mut self) {
+        let mut pending = self.schedule.pending().cloned();
+        if let Some(acting) = &self.acting {
+            pending.get_or_insert_default().join(acting.clone());
+        }
+        self.state.pending = pending;
+        self.state.requests_left_out += self.schedule.take_left_out();
+        let state = self.state.to_json(self.requests.as_ref().map(RequestProgress::state));
         if let Err(error) = self.files.set_state(&state) {
             warn(&format!("the trigger's state cannot be written: {error}"));
         }
+    }
+}
+
+fn remove(directory: &Path) -> io::Result<()> {
+    match std::fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }

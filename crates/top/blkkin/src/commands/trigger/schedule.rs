@@ -29,6 +29,17 @@ pub(super) struct Cause {
     pub(super) requests: BTreeSet<u64>,
 }
 
+impl Cause {
+    /// Adds a later reason.
+    pub(super) fn join(&mut self, mut later: Cause) {
+        if self.events == 0 {
+            self.text = later.text;
+        }
+        self.events += later.events;
+        self.requests.append(&mut later.requests);
+    }
+}
+
 impl Schedule {
     pub(super) fn new(delay: Duration, every: Duration, left: Option<u64>) -> Schedule {
         Schedule { delay, every, left, pending: None, rest: None, left_out: 0 }
@@ -36,17 +47,13 @@ impl Schedule {
 
     /// Takes a reason to act. Returns false if it has no consequence, because the trigger has acted
     /// a short time ago. Requests are sent all the same, after the rest.
-    pub(super) fn add(&mut self, now: Instant, mut cause: Cause) -> bool {
+    pub(super) fn add(&mut self, now: Instant, cause: Cause) -> bool {
         let rest = self.rest.filter(|rest| now < *rest);
         if self.is_over() {
             return false;
         }
         if let Some((_, pending)) = &mut self.pending {
-            if pending.events == 0 {
-                pending.text = std::mem::take(&mut cause.text);
-            }
-            pending.events += cause.events;
-            pending.requests.append(&mut cause.requests);
+            pending.join(cause);
             while pending.requests.len() > REQUESTS_MAX {
                 pending.requests.pop_first();
                 self.left_out += 1;
@@ -61,9 +68,14 @@ impl Schedule {
         true
     }
 
-    /// Returns the number of requests that are not sent, because there were too many.
-    pub(super) fn left_out(&self) -> u64 {
-        self.left_out
+    /// Takes the number of requests that are not sent, because there were too many.
+    pub(super) fn take_left_out(&mut self) -> u64 {
+        std::mem::take(&mut self.left_out)
+    }
+
+    /// Returns the reason to act next.
+    pub(super) fn pending(&self) -> Option<&Cause> {
+        self.pending.as_ref().map(|(_, cause)| cause)
     }
 
     /// Returns when to act next.
@@ -132,6 +144,6 @@ mod tests {
         let many: Vec<u64> = (0..REQUESTS_MAX as u64 + 5).collect();
         assert!(schedule.add(begin + 12 * second, of(&[1])));
         assert!(schedule.add(begin + 12 * second, of(&many)));
-        assert_eq!(schedule.left_out(), 5);
+        assert_eq!(schedule.take_left_out(), 5);
     }
 }

@@ -102,7 +102,7 @@ impl Sharing {
         let credentials = url.is_secure.then(relay_credentials::read).transpose();
         let credentials = credentials.map_err(failed)?;
         let viewer = Viewer::open(&url, credentials.as_ref(), Seek::Beginning)?;
-        let mut matching = Matching::of(viewer.source(), &self.conditions, None);
+        let mut matching = Matching::of(viewer.source(), &self.conditions);
         let mut last = None;
         loop {
             let progress = viewer.wait(last, ROUND_MAX);

@@ -6,8 +6,8 @@ use crate::conversation::AgentConnection;
 use crate::exit::Error;
 use blkkin_client::{Client, Timeouts};
 use blkkin_control::{
-    Channel, Destination, Events, Levels, NewChannel, Purpose, Request, Rotation, Selection,
-    Session, SessionForward, SessionRotation,
+    Channel, Destination, Events, Levels, NewChannel, Purpose, Reply, Request, Rotation, Selection,
+    Session, SessionForward, SessionRotation, code,
 };
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,12 +19,13 @@ const CHUNKS: u32 = 2;
 /// Size and number of sub-buffers of the rings of programs.
 const SUB_BUFFER_SIZE: u64 = 16 << 10;
 const SUB_BUFFERS: u32 = 4;
-/// Names of spans that are recorded as one event.
-const SPANS: &str = "blkkin:span*";
-/// Names of events with tags.
+/// Names of events in which a thread worked for a span. They have a duration, too.
+const RUNS: &str = "blkkin:run*";
+/// Names of events with tags, and filter for the tag of a failure.
 const TAGS: &str = "*:keyval*";
-/// Filter for the tag of a failure.
 const FAILED: &str = "key == \"error\"";
+/// Filter for a failure in an event of the crate `tracing`.
+const FAILED_EVENT: &str = "has(span_id) && has(error)";
 /// Minimum number of clock cycles in a nanosecond. The clock is the counter of an x86 processor,
 /// or has a cycle each nanosecond.
 const CYCLES_PER_NS: f64 = 0.5;
@@ -62,7 +63,7 @@ fn rules(add: &Add) -> Result<Vec<Rule>, Error> {
                 .hint("leave out --kernel and --probe; --filter selects slow events"));
         }
         let cycles = (slower.as_nanos() as f64 * CYCLES_PER_NS) as u64;
-        let slow = format!("duration >= {cycles}");
+        let slow = format!("has(span_id) && duration >= {cycles}");
         let filter = selected.filter.take().map(|own| format!("({own}) && {slow}"));
         selected.filter = Some(filter.unwrap_or(slow));
     }
@@ -74,7 +75,10 @@ fn rules(add: &Add) -> Result<Vec<Rule>, Error> {
         ..Selection::for_names([name])
     };
     if conditions.failed {
-        rules.push(Rule { is_kernel: false, selection: of_processes(TAGS, Some(FAILED)) });
+        for (names, filter) in [("*", FAILED_EVENT), (TAGS, FAILED)] {
+            let selection = of_processes(names, Some(filter));
+            rules.push(Rule { is_kernel: false, selection });
+        }
     }
     if conditions.killed {
         let selection = of_processes("process:exit", None);
@@ -82,7 +86,10 @@ fn rules(add: &Add) -> Result<Vec<Rule>, Error> {
     }
     if names_events || conditions.slower.is_some() {
         if !names_events {
-            selection.names = vec![SPANS.to_owned()];
+            selection.names = vec!["*".to_owned()];
+        }
+        if conditions.slower.is_some() {
+            selection.excluded.push(RUNS.to_owned());
         }
         rules.push(Rule { is_kernel, selection });
     }
@@ -152,9 +159,7 @@ pub(super) fn make(
     let made =
         sessions.iter().flatten().try_for_each(|request| conversation.request(request).map(drop));
     if made.is_err() {
-        for name in session_names(files.name()) {
-            conversation.request_quietly(&Request::DestroySession(name));
-        }
+        destroy(&conversation.address(), files.name());
     }
     made
 }
@@ -163,15 +168,39 @@ fn session_names(trigger: &str) -> [String; 2] {
     [session_of(trigger), shared_session_of(trigger)]
 }
 
-/// Makes the sessions again, after an agent has lost one.
+/// Makes the sessions again, or none of them, after an agent has lost one.
 pub(super) fn make_again(agent: &str, files: &TriggerFiles, add: &Add) -> Result<(), Error> {
     destroy(agent, files.name());
     let mut client = connect(agent, PATIENCE)?;
     files.remove_events()?;
-    for request in requests(files, add)?.iter().flatten() {
-        client.request_all(request)?;
+    let requests = requests(files, add)?;
+    let made =
+        requests.iter().flatten().try_for_each(|request| client.request_all(request).map(drop));
+    if made.is_err() {
+        destroy(agent, files.name());
     }
-    Ok(())
+    Ok(made?)
+}
+
+/// Returns whether a trigger has sessions.
+pub(super) fn has_session(files: &TriggerFiles, add: &Add) -> bool {
+    requests(files, add).is_ok_and(|sessions| !sessions.is_empty())
+}
+
+/// Returns whether the agent has this session, and it is this user's.
+pub(super) fn is_own(client: &mut Client, session: &str) -> Result<bool, blkkin_client::Error> {
+    match client.request_all(&Request::ListSessions(Some(session.to_owned()))) {
+        Ok(replies) => Ok(replies.into_iter().any(|reply| match reply {
+            Reply::Session(state) => state.owner == blkkin_sys::user_id(),
+            _ => false,
+        })),
+        Err(blkkin_client::Error::Failed { failed, .. })
+            if failed.code == code::NO_SUCH_SESSION =>
+        {
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Connects to an agent. An answer may take as long as `patience`.
@@ -185,6 +214,8 @@ pub(super) fn connect(agent: &str, patience: Duration) -> Result<Client, blkkin_
 pub(super) fn destroy(agent: &str, trigger: &str) {
     let Ok(mut client) = connect(agent, PATIENCE) else { return };
     for name in session_names(trigger) {
-        let _ = client.request_all(&Request::DestroySession(name));
+        if is_own(&mut client, &name).unwrap_or(false) {
+            let _ = client.request_all(&Request::DestroySession(name));
+        }
     }
 }

@@ -1,17 +1,19 @@
 //! Reasons for which the process of a trigger wakes up.
 
+use super::actions::Acted;
 use super::source;
 use crate::interrupt::on_signals;
+use blkkin_client::Client;
 use blkkin_control::{AwaitedChange, Reply, Request, code};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use std::collections::BTreeSet;
 use std::io;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
 /// Reason for which the process wakes up.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Wake {
     /// The traces of the trigger's session have changed.
     Changed,
@@ -23,12 +25,16 @@ pub(super) enum Wake {
     Requests(BTreeSet<u64>),
     /// The sessions of other nodes cannot be read, for this reason. It is tried again.
     SharingTrouble(String),
-    /// SIGUSR1.
-    Fire,
+    /// Actions were taken.
+    Acted(Acted),
+    /// A signal, of this process or the agent's, as these words say.
+    Fire(&'static str),
     /// A signal that ends the process.
     End,
 }
 
+/// Pause before the agent is asked for the next change.
+const READ_PAUSE: Duration = Duration::from_millis(10);
 /// Pauses before the agent is asked again after an error.
 const PAUSE_MIN: Duration = Duration::from_millis(200);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
@@ -39,15 +45,21 @@ const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 pub(super) fn send_signals(wakes: &Sender<Wake>) -> io::Result<()> {
     let (fire, end) = (wakes.clone(), wakes.clone());
     on_signals(&[SIGUSR1], move || {
-        let _ = fire.send(Wake::Fire);
+        let _ = fire.send(Wake::Fire("fired by hand"));
     })?;
     on_signals(&[SIGINT, SIGTERM, SIGHUP], move || {
         let _ = end.send(Wake::End);
     })
 }
 
-/// Begins to send the changes of a session as wakes, on a thread.
-pub(super) fn send_changes(session: String, agent: String, wakes: Sender<Wake>) -> io::Result<()> {
+/// Begins to send the changes of a session as wakes, on a thread. After each one, the next is sent
+/// when there is an item in the channel that is returned.
+pub(super) fn send_changes(
+    session: String,
+    agent: String,
+    wakes: Sender<Wake>,
+) -> io::Result<SyncSender<()>> {
+    let (go, goes) = sync_channel(1);
     let mut watch = Watch { session, agent, client: None, seen: None };
     let mut pause = PAUSE_MIN;
     let work = move || loop {
@@ -56,41 +68,83 @@ pub(super) fn send_changes(session: String, agent: String, wakes: Sender<Wake>) 
             Wake::Trouble(why)
         });
         let is_trouble = matches!(wake, Wake::Trouble(_) | Wake::Gone);
-        if wakes.send(wake).is_err() {
+        if wakes.send(wake).is_err() || goes.recv().is_err() {
             return;
         }
-        if is_trouble {
-            thread::sleep(pause);
-        }
+        // Reading may cause events itself, if the trigger is for those of all processes.
+        thread::sleep(if is_trouble { pause } else { READ_PAUSE });
         pause = if is_trouble { (2 * pause).min(PAUSE_MAX) } else { PAUSE_MIN };
     };
-    thread::Builder::new().name("trigger".to_owned()).spawn(work).map(drop)
+    thread::Builder::new().name("trigger".to_owned()).spawn(work)?;
+    Ok(go)
+}
+
+/// Begins to send the signals of an agent's process as wakes, on a thread.
+pub(super) fn send_agent_signals(agent: String, wakes: Sender<Wake>) -> io::Result<()> {
+    let mut client: Option<Client> = None;
+    let mut seen = None;
+    let mut pause = PAUSE_MIN;
+    let work = move || loop {
+        let connected = match client.take() {
+            Some(client) => Ok(client),
+            None => {
+                seen = None;
+                source::connect(&agent, FOREVER)
+            }
+        };
+        let asked = connected.and_then(|mut client| {
+            let replies = client.request_all(&Request::AwaitSignal(seen))?;
+            Ok((client, replies))
+        });
+        let Ok((again, replies)) = asked else {
+            thread::sleep(pause);
+            pause = (2 * pause).min(PAUSE_MAX);
+            continue;
+        };
+        (client, pause) = (Some(again), PAUSE_MIN);
+        let before = std::mem::replace(&mut seen, changes(replies));
+        // The first reply tells how many signals there were before.
+        if before.is_some() && wakes.send(Wake::Fire("the agent got a signal")).is_err() {
+            return;
+        }
+    };
+    thread::Builder::new().name("agent signals".to_owned()).spawn(work).map(drop)
+}
+
+fn changes(replies: Vec<Reply>) -> Option<u64> {
+    replies.into_iter().find_map(|reply| match reply {
+        Reply::Changes(changes) => Some(changes),
+        _ => None,
+    })
 }
 
 struct Watch {
     session: String,
     agent: String,
-    client: Option<blkkin_client::Client>,
+    client: Option<Client>,
+    /// Number of changes that the agent of `client` has reported.
     seen: Option<u64>,
 }
 
 impl Watch {
     /// Waits for the next change.
     fn next(&mut self) -> Result<Wake, String> {
+        let text = |error: blkkin_client::Error| error.to_string();
         let client = match &mut self.client {
             Some(client) => client,
-            none => none
-                .insert(source::connect(&self.agent, FOREVER).map_err(|error| error.to_string())?),
+            none => {
+                self.seen = None;
+                none.insert(source::connect(&self.agent, FOREVER).map_err(text)?)
+            }
         };
+        // A privileged user would else get a session of the same name of somebody else.
+        if self.seen.is_none() && !source::is_own(client, &self.session).map_err(text)? {
+            return Ok(Wake::Gone);
+        }
         let awaited = AwaitedChange { session: self.session.clone(), seen: self.seen };
-        let request = Request::AwaitChange(awaited);
-        match client.request_all(&request) {
+        match client.request_all(&Request::AwaitChange(awaited)) {
             Ok(replies) => {
-                let changes = replies.into_iter().find_map(|reply| match reply {
-                    Reply::Changes(changes) => Some(changes),
-                    _ => None,
-                });
-                self.seen = changes;
+                self.seen = changes(replies);
                 Ok(Wake::Changed)
             }
             Err(blkkin_client::Error::Failed { failed, .. })
@@ -99,7 +153,7 @@ impl Watch {
                 self.seen = None;
                 Ok(Wake::Gone)
             }
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(text(error)),
         }
     }
 }
