@@ -75,7 +75,8 @@ impl Channel {
     }
 }
 
-fn invalid(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+/// Returns the error of bytes that break a protocol.
+pub(crate) fn invalid(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 

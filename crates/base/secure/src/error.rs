@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 pub enum Error {
     /// The token files permit only one kind of access, so no token would permit the other one.
     Tokens {
-        /// Access that no token would permit: `reading` or `writing`.
+        /// Access that no token would permit: `reading`, `writing`, or `reading and writing`.
         missing: &'static str,
     },
     /// A file cannot be used.

@@ -21,7 +21,7 @@ pub enum GreetingError {
 
 /// Server's answer to a greeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// The client is admitted.
     Admitted,
     /// The client has neither a token nor a certificate.

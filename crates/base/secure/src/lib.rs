@@ -3,7 +3,7 @@
 //!
 //! [`Channel`] encrypts and decrypts without a socket. [`Stream`] is a client's connection with
 //! [`Credentials`]; [`ServerKeys::accept`] is the server's side. After the TLS handshake the client
-//! sends a [`Greeting`] with its token, and the server answers with a [`Verdict`].
+//! sends a [`Greeting`] with its token, and the server answers whether it is admitted.
 
 mod channel;
 mod credentials;
@@ -19,11 +19,11 @@ pub use channel::{Channel, TLS_FIRST_BYTE};
 pub use credentials::Credentials;
 pub use error::Error;
 pub use files::{server_config, trusted_roots};
-pub use greeting::{Greeting, GreetingError, Verdict};
+pub use greeting::{Greeting, GreetingError};
 pub use network::Network;
 pub use server_keys::ServerKeys;
 pub use stream::{Refusal, Stream};
-pub use tokens::{Access, Denial, Token, TokenFiles, Tokens};
+pub use tokens::{Access, Denial, TokenFiles, Tokens};
 
 #[cfg(test)]
 mod tests;

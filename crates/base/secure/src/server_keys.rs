@@ -1,6 +1,6 @@
 //! A server's certificate, and who is admitted by it.
 
-use crate::channel::Channel;
+use crate::channel::{Channel, invalid};
 use crate::error::Error;
 use crate::files::server_config;
 use crate::greeting::{Greeting, Verdict};
@@ -91,10 +91,6 @@ impl ServerKeys {
             Err(Denial::Access) => Verdict::WrongAccess,
         }
     }
-}
-
-fn invalid(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
 /// Reads some bytes. Fails at the end of the connection, and at the deadline.

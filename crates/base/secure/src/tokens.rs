@@ -44,7 +44,7 @@ pub struct Tokens {
 
 /// Secret token of a client. `Debug` does not show it.
 #[derive(Clone)]
-pub struct Token(Vec<u8>);
+pub(crate) struct Token(Vec<u8>);
 
 impl std::fmt::Debug for Token {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -54,7 +54,7 @@ impl std::fmt::Debug for Token {
 
 impl Token {
     /// Reads the first token in a client's file.
-    pub fn read_first(path: &Path) -> Result<Token, Error> {
+    pub(crate) fn read_first(path: &Path) -> Result<Token, Error> {
         let first = read(Some(path))?.into_iter().next();
         first.ok_or_else(|| Error::file(path, "has no token"))
     }

@@ -5,7 +5,7 @@
 mod support;
 
 use blkkin_trace::registry::{self, Levels};
-use blkkin_trace::{Level, sample};
+use blkkin_trace::{Level, control, sample};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use support::{Channel, DecodedEvent, all, alone, rule};
@@ -118,6 +118,35 @@ fn rules_change_on_any_thread() {
             assert_eq!(channel.names().len(), expected, "{names}");
         }
     });
+}
+
+/// Filters on fields apply to spans and events that no rule without a filter selects.
+#[test]
+fn filters_choose_by_fields() {
+    let _alone = alone();
+    let mut channel = Channel::new(0);
+    let work = || {
+        let _slow =
+            tracing::info_span!(target: "filtered", "failing", error = "no space").entered();
+        tracing::info!(name: "event", target: "filtered", ret = -1);
+        tracing::info_span!(target: "filtered", "plain").in_scope(|| ());
+    };
+    for (filter, expected) in [
+        ("has(span_id) && has(start) && duration >= 0", &["plain", "failing"][..]),
+        ("has(span_id) && has(error)", &["failing"]),
+        ("ret < 0", &["event"]),
+        ("missing == 1", &[]),
+        ("!has(ret)", &["plain", "failing"]),
+    ] {
+        let rule = control::EventRule { filter: Some(filter.to_owned()), ..all("*") };
+        with_layer(|| {
+            registry::set_rules(0, &[rule]);
+            work();
+        });
+        let names: Vec<&str> =
+            channel.names().iter().filter_map(|name| name.strip_prefix("filtered:")).collect();
+        assert_eq!(names, expected, "{filter}");
+    }
 }
 
 /// An event that no channel wants is not recorded, and its fields are evaluated only if another

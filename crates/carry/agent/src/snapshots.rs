@@ -29,8 +29,8 @@ pub(crate) struct SnapshotRequest {
     /// Connection of the command that waits for the snapshot.
     pub(crate) command: ConnectionId,
     pub(crate) session: SessionId,
-    /// Time in milliseconds: packets that ended earlier are left out. `None` for the session's own
-    /// time.
+    /// Time in milliseconds: packets that ended earlier are left out. The session may have a
+    /// shorter time.
     pub(crate) keep_ms: Option<u64>,
     /// Directory for the snapshot's traces.
     pub(crate) output: Output,

@@ -125,12 +125,12 @@ mod tests {
 
     #[test]
     fn sources_survive_the_kernel() {
-        for id in [0, 1, 2, 3, 1 << 40, (1 << 62) - 1] {
+        for id in [0, 1, 2, 3, 1 << 40, (1 << 61) - 1] {
             for source in [Source::Peer(id), Source::WakeUp(id)] {
                 assert_eq!(Source::from_data(source.data()), source);
             }
         }
-        for source in [Source::Listener, Source::Shutdown] {
+        for source in [Source::Listener, Source::Shutdown, Source::Signals] {
             assert_eq!(Source::from_data(source.data()), source);
         }
     }

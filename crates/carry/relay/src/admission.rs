@@ -24,7 +24,7 @@ pub struct Admission {
 pub(crate) struct Gate {
     trusted_networks: Vec<Network>,
     keys: RwLock<Option<Arc<ServerKeys>>>,
-    /// Number of such peers of each network.
+    /// Number of peers that have not proved their identity, by address or IPv6 network.
     unproved: Mutex<HashMap<IpAddr, usize>>,
 }
 
@@ -34,14 +34,14 @@ pub(crate) enum Entry {
     /// The peer needs no TLS, and can have none.
     Plain,
     /// The peer can have TLS.
-    Free(Arc<ServerKeys>),
+    TlsOptional(Arc<ServerKeys>),
     /// The peer must have TLS.
-    Guarded { keys: Arc<ServerKeys>, _unproved: Unproved },
+    TlsRequired { keys: Arc<ServerKeys>, _peer: UnauthenticatedPeer },
 }
 
 /// Peer that has not proved its identity.
 #[derive(Debug)]
-pub(crate) struct Unproved {
+pub(crate) struct UnauthenticatedPeer {
     gate: Arc<Gate>,
     network: IpAddr,
 }
@@ -80,12 +80,12 @@ impl Gate {
         match keys {
             None if is_trusted || peer.to_canonical().is_loopback() => Ok(Entry::Plain),
             None => Err(io::Error::other("it is not in a trusted network")),
-            Some(keys) if is_trusted => Ok(Entry::Free(keys)),
-            Some(keys) => Ok(Entry::Guarded { keys, _unproved: self.admit_unproved(peer)? }),
+            Some(keys) if is_trusted => Ok(Entry::TlsOptional(keys)),
+            Some(keys) => Ok(Entry::TlsRequired { keys, _peer: self.admit_unauthenticated(peer)? }),
         }
     }
 
-    fn admit_unproved(self: &Arc<Self>, peer: IpAddr) -> io::Result<Unproved> {
+    fn admit_unauthenticated(self: &Arc<Self>, peer: IpAddr) -> io::Result<UnauthenticatedPeer> {
         let network = network_of(peer);
         let mut unproved = self.unproved.lock();
         let all: usize = unproved.values().sum();
@@ -94,11 +94,11 @@ impl Gate {
             return Err(io::Error::other("too many peers have not proved their identity"));
         }
         *own += 1;
-        Ok(Unproved { gate: self.clone(), network })
+        Ok(UnauthenticatedPeer { gate: self.clone(), network })
     }
 }
 
-impl Drop for Unproved {
+impl Drop for UnauthenticatedPeer {
     fn drop(&mut self) {
         let mut unproved = self.gate.unproved.lock();
         if let Some(own) = unproved.get_mut(&self.network) {
@@ -110,18 +110,18 @@ impl Drop for Unproved {
 
 impl Entry {
     /// Waits until the peer has sent something, and has proved its identity if it must.
-    pub(crate) fn pass(self, socket: &TcpStream, access: Access) -> Result<Channel, Close> {
+    pub(crate) fn authenticate(self, socket: &TcpStream, access: Access) -> Result<Channel, Close> {
         let timeout = socket.read_timeout()?;
         let keys = match &self {
             Entry::Plain => return Ok(Channel::plain()),
-            Entry::Free(keys) => {
+            Entry::TlsOptional(keys) => {
                 let mut first = [0];
                 match socket.peek(&mut first)? {
                     1 if first == [TLS_FIRST_BYTE] => keys,
                     _ => return Ok(Channel::plain()),
                 }
             }
-            Entry::Guarded { keys, .. } => keys,
+            Entry::TlsRequired { keys, .. } => keys,
         };
         let channel = keys.accept(socket, access, PROOF_TIME_MAX)?;
         socket.set_read_timeout(timeout)?;
@@ -136,11 +136,12 @@ mod tests {
     #[test]
     fn one_machine_cannot_keep_others_out() {
         let gate = Arc::new(Gate::new(Admission::default()));
-        let admit = |address: &str| gate.admit_unproved(address.parse().expect("an address"));
-        let mut own: Vec<Unproved> =
+        let admit =
+            |address: &str| gate.admit_unauthenticated(address.parse().expect("an address"));
+        let mut own: Vec<UnauthenticatedPeer> =
             (0..16).map(|at| admit(&format!("fd00::{at}")).expect("room")).collect();
         assert!(admit("fd00::17").is_err());
-        let others: Vec<Unproved> =
+        let others: Vec<UnauthenticatedPeer> =
             (0..240).map(|at| admit(&format!("10.0.0.{at}")).expect("room")).collect();
         assert!(admit("10.0.1.1").is_err(), "there are too many of all");
         own.pop();

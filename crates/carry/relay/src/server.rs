@@ -222,7 +222,7 @@ impl Shared {
             Kind::Data => "producer's data",
             Kind::Viewer => "viewer",
         };
-        let Some(left_out) = self.lines.lock().next(Instant::now()) else { return };
+        let Some(left_out) = self.lines.lock().admit(Instant::now()) else { return };
         if left_out > 0 {
             self.sessions.disk().log(&format!("{left_out} lines about connections are left out"));
         }
@@ -247,8 +247,8 @@ impl LineLimit {
         LineLimit { since: Instant::now(), lines: 0, left_out: 0 }
     }
 
-    /// Returns whether a line may be written: the number of lines that were left out before.
-    fn next(&mut self, now: Instant) -> Option<u64> {
+    /// Admits a line; returns the number of lines that were left out before it.
+    fn admit(&mut self, now: Instant) -> Option<u64> {
         if now.saturating_duration_since(self.since) >= LINES_TIME {
             (self.since, self.lines) = (now, 0);
         }
@@ -326,7 +326,7 @@ impl Connection {
             Kind::Control | Kind::Data => Access::Write,
             Kind::Viewer => Access::Read,
         };
-        entry.pass(&self.socket, access)
+        entry.authenticate(&self.socket, access)
     }
 
     fn serve_control(&self, channel: Channel) -> Result<(), Close> {

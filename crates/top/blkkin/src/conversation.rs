@@ -190,6 +190,13 @@ pub(crate) struct SessionDetails {
 }
 
 impl AgentConnection {
+    /// Connects to the agent of this user, or else to the system's, with the usual time limits.
+    pub(crate) fn open() -> Result<AgentConnection, Error> {
+        let (addresses, release) = (blkkin_client::addresses(), env!("CARGO_PKG_VERSION"));
+        let client = Client::connect(&addresses, "blkkin", release, Timeouts::default());
+        Ok(AgentConnection { client: client.map_err(with_timeout_hint)? })
+    }
+
     pub(crate) fn address(&self) -> String {
         self.client.address().display().to_string()
     }

@@ -25,7 +25,7 @@ pub(crate) const RELAY_HELP: &str = concat!(
     "nets://HOST is a relay with TLS. The directory $BLKKIN_RELAY_CREDENTIALS [default: \
      /etc/blkkin/relay-credentials for root, else blkkin/relay-credentials in $XDG_CONFIG_HOME or \
      ~/.config] has the certificate that signed the relay's (ca.pem; without it, those of the system \
-     count), and a token (token) or a certificate with its key (cert.pem, key.pem).\n",
+     count), and a token (token; needs ca.pem) or a certificate with its key (cert.pem, key.pem).\n",
     exit_help!()
 );
 

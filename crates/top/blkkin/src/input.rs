@@ -1,10 +1,14 @@
 //! Options shared by the commands that read traces: paths, time range, filter, threads.
 
+use crate::commands::completions;
+use crate::conversation::AgentConnection;
 use crate::exit::{self, Error};
 use crate::output::ColorChoice;
+use blkkin_control::{Forwarding, Purpose};
 use blkkin_live::Url;
 use blkkin_reader::{BoundFilter, OpenTraces, Reading, Source, Trace};
 use blkkin_text::time::{TIME_FORMS, TimePoint};
+use clap_complete::engine::ArgValueCandidates;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,8 +20,18 @@ pub(crate) struct InputArgs {
     /// Trace directories, directories that contain some, stream files, or `-` for standard input;
     /// for `view` and `spans --follow` also net://HOST/host/NAME/SESSION: a session of a
     /// relay, live
-    #[arg(value_name = "PATH", required = true)]
+    #[arg(value_name = "PATH", required_unless_present = "session")]
     pub(crate) paths: Vec<PathBuf>,
+
+    /// Read what this session of the agent has written so far; with --follow, also what it writes
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with_all = ["paths", "metadata"],
+        help_heading = "Input",
+        add = ArgValueCandidates::new(completions::sessions)
+    )]
+    session: Option<String>,
 
     /// Metadata for standard input, if the stream does not start with it (cat metadata stream | …)
     #[arg(long, value_name = "FILE", help_heading = "Input")]
@@ -61,6 +75,9 @@ impl InputArgs {
 
     /// Returns the sources to read: each path, or standard input for `-`.
     pub(crate) fn sources(&self) -> Result<Vec<Source>, Error> {
+        if let Some(session) = &self.session {
+            return output_of(session).map(|path| vec![Source::Path(path)]);
+        }
         let is_stdin = |path: &PathBuf| path.as_os_str() == "-";
         if self.metadata.is_some() && !self.paths.iter().any(is_stdin) {
             return Err(Error::usage("--metadata is for standard input, which is not read")
@@ -82,6 +99,28 @@ impl InputArgs {
             .collect();
         Ok(sources)
     }
+}
+
+/// Returns the directory to which a session of the agent writes its traces.
+fn output_of(session: &str) -> Result<PathBuf, Error> {
+    let details = AgentConnection::open()?.sessions(Some(session))?;
+    let details = details.into_iter().next().ok_or_else(|| {
+        Error::failed(format!("the agent tells nothing about session `{session}`"))
+    })?;
+    if details.state.session.purpose == Purpose::Snapshot {
+        return Err(Error::failed(format!("session `{session}` has its events in memory"))
+            .hint(format!("`blkkin view \"$(blkkin session snapshot {session})\"` shows them")));
+    }
+    if let Some(Forwarding { destination, .. }) = &details.forwarding
+        && destination.is_spool
+    {
+        let host = destination.target.split(':').take(2).collect::<Vec<_>>().join(":");
+        return Err(Error::failed(format!("the events of session `{session}` are at a relay"))
+            .hint(format!("`blkkin live ls {host}` shows how to view it")));
+    }
+    details.state.session.output.ok_or_else(|| {
+        Error::failed(format!("the agent does not tell where session `{session}` is written"))
+    })
 }
 
 /// Name of the mark: an empty file that an agent creates in a trace and locks while it writes. At

@@ -1,6 +1,7 @@
 //! Credentials for relays with TLS: files in a directory of the user.
 
 use crate::exit::Error;
+use blkkin_live::Url;
 use blkkin_secure::{Credentials, Refusal};
 use std::env;
 use std::io;
@@ -35,6 +36,12 @@ pub(crate) fn read() -> io::Result<Credentials> {
 pub(crate) fn for_relay(is_secure: bool) -> Result<Option<Credentials>, Error> {
     let failed = |error| Error::failed(format!("cannot read the relay's credentials: {error}"));
     is_secure.then(read).transpose().map_err(failed)
+}
+
+/// Reads the credentials for the relay of a URL, as a part of connecting to it.
+pub(crate) fn for_url(url: &Url) -> Result<Option<Credentials>, blkkin_live::Error> {
+    let failed = |error| blkkin_live::Error::Connect { address: url.relay().to_string(), error };
+    url.is_secure.then(read).transpose().map_err(failed)
 }
 
 /// Returns what to do about an error of a connection with TLS.

@@ -11,7 +11,7 @@ use support::node::{
     Node, Program, Running, check_all, check_distinct, env_number, eventually, figure, numbers,
     read, say, trace_directories, traces_below,
 };
-use support::process::{Signal, signal};
+use support::process::{Running as Follower, Signal, signal};
 
 /// Acts as the program that these tests record; see [`numbers`].
 #[test]
@@ -43,6 +43,35 @@ fn all_that_is_recorded_is_in_the_trace() {
     let tried = program.end();
     node.end_session();
     assert_eq!(check_all(&node.output(), tried), 0);
+}
+
+/// Sessions are read by their names, also while they record, from any terminal.
+#[test]
+fn sessions_are_read_by_name() {
+    let node = Node::new();
+    let _agent = node.agent();
+    node.record_all();
+    let program = node.program(1, 1000);
+    let mut view = Follower::start(&mut node.command(&["view", "--follow", "--session", "s"]));
+    let mut other = Follower::start(&mut node.command(&["view", "--follow", "--session", "s"]));
+    for _ in 0..200 {
+        assert!(view.line().contains("test:number") && other.line().contains("test:number"));
+    }
+    let tried = program.end();
+    node.run(&["session", "stop", "s"]);
+    let count = node.run(&["view", "--count", "--session", "s"]);
+    assert_eq!(count.trim(), tried.to_string());
+    let refused = |words: &[&str], part: &str| {
+        let output = node.command(words).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && errors.contains(part), "{words:?}: {errors}");
+    };
+    refused(&["view", "--session", "t"], "no session `t`");
+    refused(&["view", "--session", "s", "/tmp"], "cannot be used with");
+    node.run(&["session", "create", "flight", "--snapshot"]);
+    refused(&["view", "--session", "flight"], "session snapshot flight");
+    node.run(&["session", "create", "sent", "--net", "net://127.0.0.1:1:2"]);
+    refused(&["spans", "--session", "sent"], "blkkin live ls net://127.0.0.1");
 }
 
 /// Events recorded before a program is killed are in the trace or counted as lost, and no event is

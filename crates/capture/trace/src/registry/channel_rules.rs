@@ -71,11 +71,15 @@ impl ChannelRules {
     /// Returns false if no event of a type matches a rule, as the type lacks fields that the
     /// filters need.
     pub(super) fn may_match(&self, event: &EventType) -> bool {
+        // The fields of a type are known from its registration on. Callers decide about types that
+        // stand for others, or are registered with their first event.
+        if event.id().is_none() {
+            return true;
+        }
         let mut rules = self.rules.in_force(event.name(), event.level());
         rules.any(|place| match self.filters.get(place) {
             Some(RuleFilter::Always) => true,
-            Some(RuleFilter::If(filter)) => filter
-                .may_hold(|index| filter.operands().get(index).is_some_and(|one| has(event, one))),
+            Some(RuleFilter::If(filter)) => filter.may_hold(|operand| has(event, operand)),
             Some(RuleFilter::Never) | None => false,
         })
     }

@@ -67,7 +67,7 @@ impl RuleTable {
             let conditional = match rules.rules.verdict(event.name(), event.level()) {
                 Verdict::No => continue,
                 Verdict::Yes => !rules.sources.is_empty(),
-                // Events that no filter lets pass cost as little as any that nobody wants.
+                // A type that no filter can match costs what a disabled one costs.
                 Verdict::Filtered if !rules.may_match(event) => continue,
                 Verdict::Filtered => true,
             };

@@ -126,15 +126,15 @@ fn removed_files_are_closed() {
     let mut follow = Follow::new("t/a 0.1 10..20 | 10 e 1 \n u/b 1.2 30..40 | 35 e 2");
     follow.check("10 e1 0.1 \n 35 e2 1.2");
     let path = follow.folder.path().join("t");
-    let deleted = || {
+    let open_files = || {
         let entries = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
         let targets = entries.filter_map(|entry| std::fs::read_link(entry.path()).ok());
         targets.filter(|target| target.starts_with(&path)).count()
     };
-    assert_eq!(deleted(), 1);
+    assert_eq!(open_files(), 1);
     std::fs::remove_dir_all(&path).unwrap();
     follow.check("");
-    assert_eq!(deleted(), 0);
+    assert_eq!(open_files(), 0);
     follow.folder.append("u/b 1.2 50..60 | 50 e 3");
     follow.check("50 e3 1.2");
 }

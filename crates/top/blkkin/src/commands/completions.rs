@@ -116,7 +116,7 @@ pub(crate) fn offer(command: fn() -> clap::Command) -> Option<ExitCode> {
 }
 
 /// Returns the names of sessions, as completion candidates.
-pub(super) fn sessions() -> Vec<CompletionCandidate> {
+pub(crate) fn sessions() -> Vec<CompletionCandidate> {
     names(Request::ListSessions(None), |reply| match reply {
         Reply::Session(state) => Some(state.session.name),
         _ => None,

@@ -120,11 +120,11 @@ struct Create {
     size_max: Option<u64>,
 
     /// Send the session to a relay, `blkkin relay` or `lttng-relayd`:
-    /// `net://HOST[:CONTROL_PORT[:DATA_PORT]]`
+    /// `net://HOST[:CONTROL_PORT[:DATA_PORT]]`, or `nets://` for one with TLS
     ///
-    /// `nets://` is for a relay with TLS, for which the agent uses the credentials in
-    /// /etc/blkkin/relay-credentials, or in the directory of its user that `blkkin forward --help`
-    /// names.
+    /// For TLS, the agent uses the credentials in /etc/blkkin/relay-credentials, or in the
+    /// directory of its user that `blkkin forward --help` names.
+    ///
     /// Packets are written to the session's directory first, and sent from there, in order. While
     /// the relay is away or slow, they wait. With --output they stay in the directory, too; without
     /// it they are removed when the relay has them, and --size-max limits what waits.

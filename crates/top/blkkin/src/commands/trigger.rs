@@ -23,6 +23,7 @@ use crate::exit::{Error, Exit, note};
 use crate::output::plural;
 use files::{Process, TriggerFiles};
 use options::Add;
+use rustix::process::Signal;
 use std::ffi::OsString;
 use std::process::{Command as Program, Stdio};
 use std::time::{Duration, Instant};
@@ -31,8 +32,8 @@ use std::time::{Duration, Instant};
 ///
 /// A trigger watches for events that match a filter, slow or failed requests, programs that are
 /// killed by a signal, lost events, or a disk that runs full. Then it takes a snapshot, starts,
-/// stops or rotates sessions, or runs a command. It is a process in the background, which needs no
-/// time while nothing happens.
+/// stops or rotates sessions, or runs a command. It is a process in the background, which waits
+/// without using a processor.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
@@ -56,12 +57,25 @@ enum Command {
     Ls(list::Ls),
     Fire(Fire),
     Start(Start),
-    Remove(TriggerName),
+    Remove(Remove),
     #[command(hide = true)]
     Run(TriggerName),
 }
 
-/// Trigger of a command.
+/// End a trigger and remove it; its snapshots stay
+#[derive(clap::Args, Debug)]
+#[command(
+    before_help = "Examples:\n  \
+        blkkin trigger remove slow",
+    after_help = crate::help::EXIT_HELP
+)]
+struct Remove {
+    /// Name of the trigger
+    #[arg(value_name = "NAME")]
+    name: String,
+}
+
+/// Run the process of a trigger, which `add` and `start` do
 #[derive(clap::Args, Debug)]
 struct TriggerName {
     /// Name of the trigger
@@ -69,7 +83,7 @@ struct TriggerName {
     name: String,
 }
 
-/// Let a trigger act now, as if something had happened
+/// Fire a trigger, as an event would: it acts after its --delay, and not within --every
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
@@ -93,7 +107,7 @@ struct Fire {
     before_help = "Examples:\n  \
         blkkin trigger start slow\n  \
         blkkin trigger start --all                            those that do not run",
-    after_help = crate::help::AGENT_HELP
+    after_help = crate::help::EXIT_HELP
 )]
 struct Start {
     /// Name of the trigger
@@ -114,7 +128,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         Command::Ls(ls) => list::run(&ls),
         Command::Fire(args) => fire(&args),
         Command::Start(Start { name, .. }) => start(name),
-        Command::Remove(TriggerName { name }) => remove(&name),
+        Command::Remove(Remove { name }) => remove(&name),
         Command::Run(TriggerName { name }) => {
             // The process goes on when the terminal is closed.
             let _ = rustix::process::setsid();
@@ -176,7 +190,7 @@ fn spawn(files: &TriggerFiles) -> Result<(), Error> {
         }
         if child.try_wait().map_err(failed)?.is_some() {
             // It has acted as often as it may.
-            if files.state()["is_over"] == true {
+            if files.is_over() {
                 return Ok(());
             }
             return Err(Error::failed(format!("the trigger has ended: {}", files.last_message())));
@@ -204,8 +218,8 @@ fn fire(args: &Fire) -> Result<Exit, Error> {
             .hint("add one with --requests SESSION --to URL"));
     }
     request.iter().try_for_each(|request| files.ask_for(*request))?;
-    files.signal(rustix::process::Signal::USR1)?;
-    note(&format!("trigger `{name}` fires"));
+    files.signal(if request.is_empty() { Signal::USR1 } else { Signal::USR2 })?;
+    note(&format!("trigger `{name}` is fired"));
     Ok(Exit::Ok)
 }
 
@@ -217,7 +231,8 @@ fn start(name: Option<String>) -> Result<Exit, Error> {
     let mut exit = Exit::Ok;
     for name in names {
         let files = TriggerFiles::existing(&name)?;
-        let is_over = files.state()["is_over"] == true;
+        let has_spans = files.state()["requests"]["spans_waiting"].as_u64() > Some(0);
+        let is_over = files.is_over() && !has_spans;
         let told = match files.process() {
             Process::Down if is_over => "has acted as often as it may",
             Process::Down => match spawn(&files) {

@@ -10,7 +10,6 @@ use crate::output::plural;
 use crate::relay_credentials;
 use blkkin_live::{Error, Late, Seek, Session, Url, Viewer};
 use blkkin_reader::Follower;
-use blkkin_secure::Credentials;
 use blkkin_server::Entrance;
 use blkkin_spans::{Collector, Limits, Request, Sink};
 use blkkin_wire::{Batch, Format};
@@ -137,7 +136,9 @@ impl Shared {
     fn find_sessions(self: &Arc<Self>, url: &Url) {
         let mut is_reachable = true;
         loop {
-            match credentials(url).and_then(|own| blkkin_live::list(&url.relay(), own.as_ref())) {
+            match relay_credentials::for_url(url)
+                .and_then(|own| blkkin_live::list(&url.relay(), own.as_ref()))
+            {
                 Ok(sessions) => {
                     if !std::mem::replace(&mut is_reachable, true) {
                         self.log.line(Level::Info, &format!("{url} answers again"));
@@ -192,7 +193,7 @@ impl Shared {
 
     /// Reads a session to its end.
     fn read_session(&self, url: &Url) {
-        let opened = credentials(url)
+        let opened = relay_credentials::for_url(url)
             .and_then(|credentials| Viewer::open(url, credentials.as_ref(), Seek::Beginning));
         let viewer = match opened {
             Ok(viewer) => viewer,
@@ -355,10 +356,4 @@ impl Sink for StoringSink<'_> {
 /// Returns a time in nanoseconds since 1970 for people.
 fn time_text(ns: i64) -> String {
     jiff::Timestamp::from_nanosecond(ns.into()).map_or(String::new(), |time| format!("{time:.3}"))
-}
-
-/// Reads the credentials for a relay; `None` for one without TLS.
-fn credentials(url: &Url) -> Result<Option<Credentials>, Error> {
-    let failed = |error| Error::Connect { address: url.relay().to_string(), error };
-    url.is_secure.then(relay_credentials::read).transpose().map_err(failed)
 }

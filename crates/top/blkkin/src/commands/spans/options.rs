@@ -35,7 +35,7 @@ use blkkin_text::time::parse_duration;
         blkkin spans --to otlps://collector --header-file key --queue q --follow TRACE\n  \
         blkkin spans --to otlps://collector --header-file key --queue q   what still waits there",
     after_help = crate::help::RELAY_HELP,
-    mut_arg("paths", |paths| paths.required(false).required_unless_present("queue"))
+    mut_arg("paths", |paths| paths.required_unless_present_any(["queue", "session"]))
 )]
 pub(crate) struct Args {
     #[command(flatten)]

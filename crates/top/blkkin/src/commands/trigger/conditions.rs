@@ -53,26 +53,20 @@ impl FromStr for DiskLimit {
     }
 }
 
-/// Parses a duration of at least a microsecond, such as `5ms`.
-pub(super) fn time(text: &str) -> Result<Duration, String> {
-    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-    let number: u64 = digits.parse().map_err(|_| "not a time such as 5ms or 2s")?;
-    let unit = match &text[digits.len()..] {
-        "us" => 1,
-        "ms" => 1_000,
-        "s" => 1_000_000,
-        "min" => 60_000_000,
-        _ => return Err("not a time in us, ms, s or min".to_owned()),
-    };
-    let micros = number.checked_mul(unit).filter(|micros| *micros > 0);
-    micros.map(Duration::from_micros).ok_or_else(|| "not a time such as 5ms or 2s".to_owned())
+/// Condition that holds.
+#[derive(Debug)]
+pub(super) struct Firing {
+    /// Condition in words.
+    pub(super) text: String,
+    /// Number of the disk that is short of space; `None` for lost events.
+    pub(super) disk: Option<usize>,
 }
 
 /// Result of the checks.
 #[derive(Debug, Default)]
-pub(super) struct Checked {
-    /// Conditions that hold, in words.
-    pub(super) fired: Vec<String>,
+pub(super) struct CheckReport {
+    /// Conditions that hold.
+    pub(super) fired: Vec<Firing>,
     /// Reasons why conditions cannot be checked.
     pub(super) troubles: Vec<String>,
     /// Set if the agent does not answer.
@@ -107,9 +101,16 @@ impl Checks {
         self.losses.iter_mut().for_each(|(_, before)| *before = None);
     }
 
+    /// Lets the condition of a disk fire again, since it had no consequence.
+    pub(super) fn fire_again(&mut self, disk: usize) {
+        if let Some((_, was_short)) = self.disks.get_mut(disk) {
+            *was_short = false;
+        }
+    }
+
     /// Returns the conditions that hold now, and did not at the last check.
-    pub(super) fn check(&mut self, client: Option<&mut Client>) -> Checked {
-        let mut checked = Checked::default();
+    pub(super) fn check(&mut self, client: Option<&mut Client>) -> CheckReport {
+        let mut checked = CheckReport::default();
         if let Some(client) = client {
             for (limit, before) in &mut self.losses {
                 let now = match lost(client, &limit.session) {
@@ -123,11 +124,12 @@ impl Checks {
                 };
                 let more = now.saturating_sub(before.replace(now).unwrap_or(now));
                 if more >= limit.events {
-                    checked.fired.push(format!("session `{}` lost {more} events", limit.session));
+                    let text = format!("session `{}` lost {more} events", limit.session);
+                    checked.fired.push(Firing { text, disk: None });
                 }
             }
         }
-        for (limit, was_short) in &mut self.disks {
+        for (number, (limit, was_short)) in self.disks.iter_mut().enumerate() {
             let found = match rustix::fs::statvfs(&limit.directory) {
                 Ok(found) => found,
                 Err(error) => {
@@ -139,7 +141,8 @@ impl Checks {
             let is_short = free < limit.bytes;
             if is_short && !std::mem::replace(was_short, is_short) {
                 let free = values::bytes_text(free >> 20 << 20);
-                checked.fired.push(format!("{} has {free} free", limit.directory.display()));
+                let text = format!("{} has {free} free", limit.directory.display());
+                checked.fired.push(Firing { text, disk: Some(number) });
             }
             *was_short = is_short;
         }
@@ -173,11 +176,6 @@ mod tests {
         for wrong in ["srv=10G", "/srv", "/srv=", "/srv=x", "=1G"] {
             assert!(wrong.parse::<DiskLimit>().is_err(), "{wrong}");
         }
-        assert_eq!(time("5ms"), Ok(Duration::from_millis(5)));
-        assert_eq!(time("2min"), Ok(Duration::from_secs(120)));
-        for wrong in ["", "5", "ms", "0s", "5h", "99999999999999999999s", "9999999999999999min"] {
-            assert!(time(wrong).is_err(), "{wrong}");
-        }
     }
 
     #[test]
@@ -186,6 +184,8 @@ mod tests {
         let mut checks = Checks::new(&[], &[limit(u64::MAX), limit(0)]);
         assert_eq!(checks.check(None).fired.len(), 1);
         assert_eq!(checks.check(None).fired.len(), 0);
+        checks.fire_again(0);
+        assert_eq!(checks.check(None).fired.len(), 1);
         let missing = DiskLimit { directory: "/nonexistent".into(), bytes: 1 };
         assert_eq!(Checks::new(&[], &[missing]).check(None).troubles.len(), 1);
     }

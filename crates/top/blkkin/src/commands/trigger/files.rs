@@ -184,6 +184,11 @@ impl TriggerFiles {
         self.read("state.json").unwrap_or_default()
     }
 
+    /// Returns whether the trigger has acted as often as it may.
+    pub(super) fn is_over(&self) -> bool {
+        self.state()["is_over"] == true
+    }
+
     pub(super) fn set_state(&self, state: &Value) -> io::Result<()> {
         self.write("state.json", state)
     }
@@ -299,19 +304,20 @@ impl TriggerFiles {
 
     /// Removes the files.
     pub(super) fn remove(&self) -> Result<(), Error> {
-        remove_tree(&self.directory)
+        Ok(remove_tree(&self.directory)?)
     }
 
     /// Removes the traces of the trigger's session.
     pub(super) fn remove_events(&self) -> Result<(), Error> {
-        remove_tree(&self.events())
+        Ok(remove_tree(&self.events())?)
     }
 }
 
-fn remove_tree(path: &Path) -> Result<(), Error> {
+/// Removes a directory, if it is there.
+pub(super) fn remove_tree(path: &Path) -> io::Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(Error::failed(format!("cannot remove {}: {error}", path.display())))
+            Err(io::Error::new(error.kind(), format!("cannot remove {}: {error}", path.display())))
         }
         _ => Ok(()),
     }

@@ -48,7 +48,7 @@ fn row(name: &str) -> Result<Row, Error> {
     let files = TriggerFiles::existing(name)?;
     let state = files.state();
     let status = match files.process() {
-        Process::Down if state["is_over"] == true => "done",
+        Process::Down if files.is_over() => "done",
         Process::Down => "down",
         _ => "waiting",
     };
@@ -102,9 +102,10 @@ fn table(rows: &[Row]) -> String {
             let (delivered, waiting) =
                 (plural(count("spans_delivered"), "span"), count("spans_waiting"));
             let dropped = count("spans_dropped");
+            let left_out = state["requests_left_out"].as_u64().unwrap_or(0);
             notes.push_str(&format!(
-                "{name}: {found} found, {missing} no longer in memory; {delivered} delivered, \
-                 {waiting} waiting, {dropped} dropped\n"
+                "{name}: {found} found, {missing} not in memory, {left_out} left out as too many; \
+                 {delivered} delivered, {waiting} waiting, {dropped} dropped\n"
             ));
         }
         if let Some(lost) = state["lost"].as_u64().filter(|lost| *lost > 0) {
@@ -120,7 +121,7 @@ fn table(rows: &[Row]) -> String {
 
 /// Returns a word as a shell accepts it.
 fn quoted(word: &str) -> String {
-    let is_plain = |letter: char| letter.is_alphanumeric() || "-_=/.:,".contains(letter);
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_=/.:,".contains(letter);
     match !word.is_empty() && word.chars().all(is_plain) {
         true => word.to_owned(),
         false => format!("'{}'", word.replace('\'', "'\\''")),

@@ -16,15 +16,16 @@ use std::time::Duration;
 pub(super) struct Matching {
     follower: Follower,
     slower: Option<Duration>,
+    failed: bool,
     only_killed: bool,
     /// Events that an earlier process has read; `None` after the first round, since later rounds
     /// have new events only.
-    earlier: Option<Fired>,
+    earlier: Option<FiringEvents>,
 }
 
 /// Last events that have fired a trigger, by which the next process knows them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Fired {
+pub(super) struct FiringEvents {
     /// Times in nanoseconds since 1970, and hashes.
     pub(super) events: VecDeque<(i64, u64)>,
 }
@@ -38,6 +39,8 @@ pub(super) struct Matches {
     pub(super) first: Option<String>,
     /// Lower halves of the trace ids of their requests, at most [`REQUESTS_MAX`].
     pub(super) requests: BTreeSet<u64>,
+    /// Number of events whose requests are not among them, because there are too many.
+    pub(super) requests_left_out: u64,
     /// Number of events, or of packets of unknown content, that were lost.
     pub(super) lost: u64,
     /// Problem that keeps a trace from being read.
@@ -54,10 +57,11 @@ const FIRED_MAX: usize = 1000;
 /// Filter for the ends of processes by a signal. The kernel records all ends.
 const KILLED: &str = "$event.name != \"process:exit\" || code & 127 != 0";
 
-impl Fired {
+impl FiringEvents {
     /// Adds events, and forgets those that are not needed.
     pub(super) fn add(&mut self, events: &[(i64, u64)]) {
         self.events.extend(events);
+        self.events.make_contiguous().sort_unstable();
         let last = self.events.iter().map(|(time, _)| *time).max().unwrap_or(0);
         self.events.retain(|(time, _)| *time >= last.saturating_sub(OVERLAP_NS));
         let excess = self.events.len().saturating_sub(FIRED_MAX);
@@ -78,7 +82,11 @@ impl Fired {
 impl Matching {
     /// Prepares reading of the traces below `directory`, for a trigger with these conditions, after
     /// the events that an earlier process has read.
-    pub(super) fn new(directory: &Path, conditions: &ConditionArgs, earlier: Fired) -> Matching {
+    pub(super) fn new(
+        directory: &Path,
+        conditions: &ConditionArgs,
+        earlier: FiringEvents,
+    ) -> Matching {
         let source = Source::Path(directory.to_owned());
         Matching { earlier: Some(earlier), ..Matching::of(source, conditions) }
     }
@@ -86,20 +94,21 @@ impl Matching {
     /// Prepares reading of a source.
     pub(super) fn of(source: Source, conditions: &ConditionArgs) -> Matching {
         let follower = Follower::new(&[source]);
-        let (slower, only_killed) = (conditions.slower, conditions.killed);
-        Matching { follower, slower, only_killed, earlier: None }
+        let ConditionArgs { slower, failed, killed: only_killed, .. } = *conditions;
+        Matching { follower, slower, failed, only_killed, earlier: None }
     }
 
     /// Reads the events that were recorded since the last round.
     pub(super) fn read(&mut self) -> Matches {
-        self.read_until(None, None)
+        self.read_between(None, None)
     }
 
     /// Reads the events since the last round that were recorded before `end_ns`, or all, and after
     /// `begin_ns`, in nanoseconds since 1970.
-    pub(super) fn read_until(&mut self, end_ns: Option<i64>, begin_ns: Option<i64>) -> Matches {
+    pub(super) fn read_between(&mut self, begin_ns: Option<i64>, end_ns: Option<i64>) -> Matches {
         let mut round = Round {
             slower: self.slower,
+            failed: self.failed,
             begin_ns,
             earlier: self.earlier.take().unwrap_or_default(),
             extractor: Extractor::default(),
@@ -125,8 +134,9 @@ impl Matching {
 
 struct Round {
     slower: Option<Duration>,
+    failed: bool,
     begin_ns: Option<i64>,
-    earlier: Fired,
+    earlier: FiringEvents,
     extractor: Extractor,
     printer: JsonPrinter,
     found: Matches,
@@ -142,15 +152,24 @@ fn identity(event: &Event<'_>) -> (i64, u64) {
 impl Round {
     /// Returns whether an event fires the trigger, and notes its request.
     fn fires(&mut self, event: &mut Event<'_>) -> bool {
-        let Round { slower, extractor, found, .. } = self;
+        let Round { slower, failed, extractor, found, .. } = self;
+        let failed = *failed;
         let is_slow = extractor.read(event, |report| {
+            // Without `slower`, only events that fire the trigger are recorded.
             let is_slow = slower.is_none_or(|slower| match report.content {
-                ReportContent::Span(span) => u128::from(span.duration_ns) >= slower.as_nanos(),
-                ReportContent::Activity(_) => false,
-                _ => true,
+                ReportContent::Span(span) => {
+                    u128::from(span.duration_ns) >= slower.as_nanos()
+                        || failed && span.fields.iter().any(|(key, _)| *key == "error")
+                }
+                ReportContent::KeyValue(key, _) => failed && key == "error",
+                ReportContent::Event(_) => failed,
+                _ => false,
             });
-            if is_slow && found.requests.len() < REQUESTS_MAX {
+            let has_room = || found.requests.len() < REQUESTS_MAX;
+            if is_slow && (has_room() || found.requests.contains(&report.trace_id)) {
                 found.requests.insert(report.trace_id);
+            } else if is_slow {
+                found.requests_left_out += 1;
             }
             is_slow
         });
@@ -180,7 +199,10 @@ impl Consumer for Round {
     }
 
     fn loss(&mut self, _: &Trace, _: &Stream, loss: &Loss) -> ControlFlow<()> {
-        self.found.lost += loss.count.unwrap_or(1);
+        // An earlier process has counted those that its traces had.
+        if self.earlier.events.is_empty() {
+            self.found.lost += loss.count.unwrap_or(1);
+        }
         ControlFlow::Continue(())
     }
 }

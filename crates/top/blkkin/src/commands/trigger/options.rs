@@ -1,6 +1,6 @@
 //! Options of `blkkin trigger add`, which are also the definition of a trigger.
 
-use super::conditions::{self, DiskLimit, LossLimit};
+use super::conditions::{DiskLimit, LossLimit};
 use crate::commands::event::SelectionArgs;
 use crate::conversation::AgentArgs;
 use crate::exit::Error;
@@ -8,14 +8,15 @@ use crate::values;
 use blkkin_deliver::Destination;
 use blkkin_forward::Target;
 use blkkin_lttng::viewer::PORT;
+use blkkin_text::time::parse_duration;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Add a trigger, and start it
 ///
 /// At least one condition and one action are needed. Events are selected as by `blkkin event
-/// enable`; `blkkin trigger fire NAME` and SIGUSR1 to the trigger's process always fire it. The
-/// actions are taken in the order of this page: first the snapshot, the command last.
+/// enable`; `blkkin trigger fire NAME` and SIGUSR1 to the trigger's process fire it, too. Actions
+/// are taken in this order: snapshot, start, stop, rotate, run; then requests are sent.
 ///
 /// The trigger records its own events in the session `trigger-NAME`, of which the newest one or two
 /// megabytes are kept. It survives a restart of the agent. After a restart of the machine, `blkkin
@@ -67,9 +68,9 @@ pub(super) struct Add {
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Conditions")]
 pub(super) struct ConditionArgs {
-    /// A span ended that took at least this long, such as 5ms or 2s; of the selected events, or
+    /// A span ended that took at least this long, such as 5ms or 1.5s; of the selected events, or
     /// else of any span that a program records as one event
-    #[arg(long, value_name = "TIME", value_parser = conditions::time)]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(super) slower: Option<Duration>,
 
     /// A span got the tag `error`
@@ -138,6 +139,23 @@ pub(super) struct ActionArgs {
     pub(super) run_timeout: u64,
 }
 
+/// Parses a duration that is not zero.
+fn duration(text: &str) -> Result<Duration, String> {
+    match parse_duration(text)? {
+        0 => Err("not a time that a span can exceed".to_owned()),
+        ns => Ok(Duration::from_nanos(ns)),
+    }
+}
+
+/// Parses a path that the trigger's process can use, whose directory is another one.
+fn absolute(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    match path.is_absolute() {
+        true => Ok(path),
+        false => Err("not an absolute path, which the trigger's process needs".to_owned()),
+    }
+}
+
 fn destination(url: &str) -> Result<Destination, String> {
     Destination::parse(url, None).map_err(|error| error.to_string())
 }
@@ -149,8 +167,8 @@ pub(super) struct RequestArgs {
     /// Send the requests whose events fire the trigger, with their spans of all programs, out of
     /// this session, which was made with --snapshot
     ///
-    /// All requests are recorded into rings, and only those are sent that were slow, failed, or are
-    /// named: `blkkin trigger fire NAME --request TRACE_ID`.
+    /// Slow, failed and named requests (`blkkin trigger fire NAME --request TRACE_ID`) leave the
+    /// rings; the others are neither decoded nor sent.
     #[arg(long, value_name = "SESSION", requires = "to")]
     pub(super) requests: Option<String>,
 
@@ -160,14 +178,14 @@ pub(super) struct RequestArgs {
     pub(super) to: Option<Destination>,
 
     /// File with headers for the receiver, one a line: 'Authorization: Bearer …'
-    #[arg(long, value_name = "FILE", requires = "to")]
+    #[arg(long, value_name = "FILE", requires = "to", value_parser = absolute)]
     pub(super) header_file: Option<PathBuf>,
 
     /// Trust the certificates in this PEM file instead of the system's
-    #[arg(long, value_name = "FILE", requires = "to")]
+    #[arg(long, value_name = "FILE", requires = "to", value_parser = absolute)]
     pub(super) ca: Option<PathBuf>,
 
-    /// Spans of a request that ended longer before it is sent are left out
+    /// Send only spans that ended within this time before the request is sent
     #[arg(
         long,
         value_name = "TIME",
@@ -218,15 +236,9 @@ pub(super) struct PaceArgs {
 impl Add {
     /// Checks that there are a condition and an action.
     pub(super) fn check(&self) -> Result<(), Error> {
-        let ConditionArgs { slower, failed, killed, agent_signal, lost, disk_free } =
-            &self.conditions;
-        let has_condition = self.selected.names_events()
-            || slower.is_some()
-            || *failed
-            || *killed
-            || *agent_signal
-            || !lost.is_empty()
-            || !disk_free.is_empty();
+        let ConditionArgs { slower, agent_signal, lost, disk_free, .. } = &self.conditions;
+        let has_condition =
+            self.records_events() || *agent_signal || !lost.is_empty() || !disk_free.is_empty();
         if !has_condition {
             return Err(Error::usage("the trigger has no condition")
                 .hint("name events, or give a condition such as --slower, --failed or --killed"));
@@ -235,9 +247,7 @@ impl Add {
             return Err(Error::usage("--filter is given without events")
                 .hint("name the events, or all of them with --all"));
         }
-        let ActionArgs { snapshot, start, stop, rotate, run, .. } = &self.actions;
-        let requests = &self.requests.requests;
-        if [snapshot, start, stop, rotate, run, requests].into_iter().all(Option::is_none) {
+        if !self.has_other_action() && self.requests.requests.is_none() {
             return Err(Error::usage("the trigger has no action")
                 .hint("give --snapshot, --start, --stop, --rotate, --requests or --run"));
         }
@@ -250,6 +260,12 @@ impl Add {
         let lost = self.conditions.lost.iter().map(|limit| &*limit.session);
         let named = [snapshot, start, stop, rotate, &self.requests.requests];
         named.into_iter().flatten().map(String::as_str).chain(lost)
+    }
+
+    /// Returns whether events can fire the trigger.
+    pub(super) fn records_events(&self) -> bool {
+        let ConditionArgs { slower, failed, killed, .. } = self.conditions;
+        self.selected.names_events() || slower.is_some() || failed || killed
     }
 
     /// Returns whether the trigger does anything but send requests.

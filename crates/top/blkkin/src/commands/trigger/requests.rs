@@ -1,8 +1,9 @@
 //! Whole requests out of the rings of a session for snapshots (tail sampling): finds the spans of
 //! chosen requests, of all programs, and sends them.
 
-use super::files::TriggerFiles;
+use super::files::{TriggerFiles, remove_tree};
 use super::options::RequestArgs;
+use super::schedule::Cause;
 use crate::exit::Error;
 use blkkin_client::Client;
 use blkkin_control::{RecentSnapshot, Request, Snapshot};
@@ -76,27 +77,30 @@ impl RequestSender {
         self.progress.clone()
     }
 
-    /// Finds the spans of requests, by the lower halves of their trace ids, and queues them for the
-    /// receiver. `directory` is made for the snapshot, and removed.
+    /// Finds the spans of the cause's requests, and queues them for the receiver. Requests that are
+    /// not found, for whatever reason, are counted. `directory` is made for the snapshot, and
+    /// removed.
     pub(super) fn send(
         &mut self,
         client: &mut Client,
-        wanted: &BTreeSet<u64>,
+        cause: &Cause,
         directory: &Path,
     ) -> Result<(), String> {
-        remove(directory)?;
+        let wanted = &cause.requests;
+        remove_tree(directory).map_err(|error| error.to_string())?;
         let snapshot =
             Snapshot { session: self.session.clone(), output: Some(directory.to_owned()) };
-        let keep_ms = u64::try_from(self.window.as_millis()).unwrap_or(u64::MAX);
+        let keep = self.window + cause.waited;
+        let keep_ms = u64::try_from(keep.as_millis()).unwrap_or(u64::MAX);
         let request = Request::RecentSnapshot(RecentSnapshot { snapshot, keep_ms });
         let taken = client.request_all(&request).map_err(|error| error.to_string());
         let found = taken.and_then(|_| self.read(wanted, directory));
-        remove(directory)?;
-        let found = found?;
+        remove_tree(directory).map_err(|error| error.to_string())?;
         let Counts { found: all, missing } = &*self.progress.counts;
-        all.fetch_add(found, Relaxed);
-        missing.fetch_add((wanted.len() as u64).saturating_sub(found), Relaxed);
-        Ok(())
+        let count = *found.as_ref().unwrap_or(&0);
+        all.fetch_add(count, Relaxed);
+        missing.fetch_add((wanted.len() as u64).saturating_sub(count), Relaxed);
+        found.map(drop)
     }
 
     /// Queues the spans of requests in the traces of a directory. Returns how many requests were
@@ -104,17 +108,17 @@ impl RequestSender {
     fn read(&mut self, wanted: &BTreeSet<u64>, directory: &Path) -> Result<u64, String> {
         let opened = blkkin_reader::open(&[Source::Path(directory.to_owned())]);
         let exporter = &*self.progress.exporter;
-        let sink = Queueing { exporter, requests: 0, refusal: None };
-        let mut choosing = Choosing {
+        let sink = QueueSink { exporter, requests: 0, refusal: None };
+        let mut choosing = RequestSelector {
             wanted,
             extractor: Extractor::default(),
             assembler: Assembler::new(Limits { idle_ns: u64::MAX / 4, ..Limits::default() }),
             sink,
         };
         Reading::new(&opened.traces).ordered(&mut choosing);
-        let Choosing { mut assembler, mut sink, .. } = choosing;
+        let RequestSelector { mut assembler, mut sink, .. } = choosing;
         let _ = assembler.finish(&mut sink);
-        let Queueing { requests, refusal, .. } = sink;
+        let QueueSink { requests, refusal, .. } = sink;
         let flushed = exporter.flush().map_err(|error| error.to_string());
         match refusal {
             Some(why) => Err(why),
@@ -158,26 +162,17 @@ fn headers(path: Option<&Path>) -> Result<Headers, Error> {
     Headers::parse(&text).map_err(|error| Error::usage(error.to_string()))
 }
 
-fn remove(directory: &Path) -> Result<(), String> {
-    match fs::remove_dir_all(directory) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(format!("cannot remove {}: {error}", directory.display()))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// Consumer that assembles chosen requests.
-struct Choosing<'a> {
+struct RequestSelector<'a> {
     wanted: &'a BTreeSet<u64>,
     extractor: Extractor,
     assembler: Assembler,
-    sink: Queueing<'a>,
+    sink: QueueSink<'a>,
 }
 
-impl Consumer for Choosing<'_> {
+impl Consumer for RequestSelector<'_> {
     fn event(&mut self, event: &mut Event<'_>) -> ControlFlow<()> {
-        let Choosing { wanted, extractor, assembler, sink } = self;
+        let RequestSelector { wanted, extractor, assembler, sink } = self;
         let time = event.time().unwrap_or_default();
         let added = extractor.read(event, |report| match wanted.contains(&report.trace_id) {
             true => assembler.add(report, time, sink),
@@ -194,13 +189,13 @@ impl Consumer for Choosing<'_> {
 }
 
 /// Sink that queues requests for the receiver.
-struct Queueing<'a> {
+struct QueueSink<'a> {
     exporter: &'a Exporter,
     requests: u64,
     refusal: Option<String>,
 }
 
-impl Sink for Queueing<'_> {
+impl Sink for QueueSink<'_> {
     fn request(&mut self, request: &FoundRequest<'_>) -> ControlFlow<()> {
         self.requests += 1;
         for step in &request.steps {

@@ -1,8 +1,8 @@
 //! Process of a trigger: waits for what fires it, and acts.
 
-use super::actions::{Acted, Actor};
-use super::conditions::{self, Checks};
-use super::files::TriggerFiles;
+use super::actions::{ActionReport, Actor};
+use super::conditions::{self, Checks, Firing};
+use super::files::{TriggerFiles, remove_tree};
 use super::matching::Matching;
 use super::options::Add;
 use super::requests::{RequestProgress, RequestSender};
@@ -14,7 +14,6 @@ use crate::exit::{Error, Exit, warn};
 use blkkin_client::Client;
 use std::collections::BTreeSet;
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel};
@@ -49,7 +48,7 @@ pub(super) fn run(files: &TriggerFiles, agent: &str, add: &Add) -> Result<Exit, 
     let tell = sender.clone();
     let actor = actor.start(move |acted| tell.send(Wake::Acted(acted)).is_ok()).map_err(failed)?;
     let mut runner = Runner::new(files, agent, add, State::from_json(&before), actor, progress);
-    if source::has_session(files, add) {
+    if add.records_events() {
         let session = source::session_of(&add.name);
         let go = wakes::send_changes(session, agent.to_owned(), sender.clone());
         runner.go = Some(go.map_err(failed)?);
@@ -58,6 +57,7 @@ pub(super) fn run(files: &TriggerFiles, agent: &str, add: &Add) -> Result<Exit, 
         wakes::send_agent_signals(agent.to_owned(), sender.clone()).map_err(failed)?;
     }
     sharing::start(&add.name, &add.share, &add.conditions, sender.clone()).map_err(failed)?;
+    runner.take_asked();
     runner.save();
     lock.set_ready().map_err(failed)?;
     runner.work(&wakes);
@@ -119,7 +119,7 @@ impl<'a> Runner<'a> {
 
     /// Waits and acts, until the end.
     fn work(&mut self, wakes: &Receiver<Wake>) {
-        while !(self.schedule.is_over() && self.acting.is_none()) {
+        while !(self.schedule.is_over() && self.acting.is_none() && !self.is_sending()) {
             let wake = match self.timeout() {
                 Some(timeout) => wakes.recv_timeout(timeout),
                 None => wakes.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -134,6 +134,13 @@ impl<'a> Runner<'a> {
             if !self.files.exist() {
                 source::destroy(self.agent, &self.add.name);
                 return;
+            }
+            if self.schedule.is_over() {
+                // Only spans are still to be delivered.
+                if self.go.take().is_some() {
+                    source::destroy(self.agent, &self.add.name);
+                }
+                continue;
             }
             self.check();
             if self.acting.is_none()
@@ -150,22 +157,22 @@ impl<'a> Runner<'a> {
 
     /// Ends what is under way. What cannot be done in time is left for the next process.
     fn finish(&mut self, wakes: &Receiver<Wake>, stop: &AtomicBool) {
-        let deadline = Instant::now() + LAST_TIME;
-        while self.acting.is_some() {
-            let left = deadline.saturating_duration_since(Instant::now());
-            match wakes.recv_timeout(left) {
-                Ok(Wake::Acted(acted)) => self.note_acted(acted),
-                Ok(_) => {}
-                Err(_) if stop.swap(true, Ordering::Relaxed) => break,
-                // A command is told to end, and gets a moment for it.
-                Err(_) => {
-                    if let Ok(Wake::Acted(acted)) = wakes.recv_timeout(LAST_TIME) {
-                        self.note_acted(acted);
-                    }
-                    break;
+        // First the actions go on, then they are told to end.
+        for is_last in [false, true] {
+            stop.store(is_last, Ordering::Relaxed);
+            let deadline = Instant::now() + LAST_TIME;
+            while self.acting.is_some()
+                && let left = deadline.saturating_duration_since(Instant::now())
+                && let Ok(wake) = wakes.recv_timeout(left)
+            {
+                match wake {
+                    // What was cut short is done by the next process.
+                    Wake::Acted(report) if report.is_stopped => break,
+                    wake => self.take(wake),
                 }
             }
         }
+        let deadline = Instant::now() + LAST_TIME;
         if let Some(requests) = &self.requests {
             requests.wait(deadline.saturating_duration_since(Instant::now()));
         }
@@ -175,13 +182,17 @@ impl<'a> Runner<'a> {
         }
     }
 
+    /// Returns whether the receiver of requests does not have all of them.
+    fn is_sending(&self) -> bool {
+        self.requests.as_ref().is_some_and(RequestProgress::is_busy)
+    }
+
     /// Returns the time after which something is to be done; `None` if only a wake is awaited.
     fn timeout(&self) -> Option<Duration> {
         let check = (!self.checks.is_empty()).then(|| self.checked + conditions::INTERVAL);
         let due = self.schedule.due().filter(|_| self.acting.is_none());
         // The numbers of spans that wait are shown.
-        let is_sending = self.requests.as_ref().is_some_and(RequestProgress::is_busy);
-        let sending = is_sending.then(|| Instant::now() + conditions::INTERVAL);
+        let sending = self.is_sending().then(|| Instant::now() + conditions::INTERVAL);
         let next = due.into_iter().chain(check).chain(sending).min()?;
         Some(next.saturating_duration_since(Instant::now()))
     }
@@ -213,23 +224,27 @@ impl<'a> Runner<'a> {
                 self.go_on();
             }
             Wake::Requests(requests) => {
-                self.state.troubles.sharing = None;
                 self.fire(0, "asked for by another node".to_owned(), requests);
             }
-            Wake::SharingTrouble(why) => {
-                if self.state.troubles.sharing.as_ref() != Some(&why) {
-                    warn(&why);
-                    self.state.troubles.sharing = Some(why);
-                    self.save();
-                }
+            Wake::Sharing(trouble) => {
+                trouble.iter().for_each(|why| warn(why));
+                self.state.troubles.sharing = trouble;
+                self.save();
             }
             Wake::Fire(why) => {
-                let asked = self.files.take_asked();
-                let events = u64::from(asked.is_empty());
-                self.fire(events, why.to_owned(), asked);
+                self.fire(1, why.to_owned(), BTreeSet::new());
             }
+            Wake::Asked => self.take_asked(),
             Wake::Acted(acted) => self.note_acted(acted),
             Wake::End => {}
+        }
+    }
+
+    /// Takes the requests that a command asks for.
+    fn take_asked(&mut self) {
+        let asked = self.files.take_asked();
+        if !asked.is_empty() {
+            self.fire(0, "asked for by name".to_owned(), asked);
         }
     }
 
@@ -250,6 +265,9 @@ impl<'a> Runner<'a> {
         let mut found = self.matching.read();
         self.state.fired.add(&found.fired);
         self.state.lost += found.lost;
+        if self.requests.is_some() {
+            self.state.requests_left_out += found.requests_left_out;
+        }
         let had_trouble = self.state.troubles.traces.is_some();
         let has_news = found.lost > 0 || found.trouble.is_some() || had_trouble;
         self.state.troubles.traces = found.trouble.take();
@@ -261,13 +279,17 @@ impl<'a> Runner<'a> {
         }
     }
 
-    fn fire(&mut self, events: u64, mut text: String, requests: BTreeSet<u64>) {
+    /// Takes a reason to act. Returns false if it has no consequence.
+    fn fire(&mut self, events: u64, mut text: String, requests: BTreeSet<u64>) -> bool {
         text.truncate(text.floor_char_boundary(TEXT_SIZE_MAX));
         self.state.events += events;
-        if !self.schedule.add(Instant::now(), Cause { events, text, requests }) {
+        let cause = Cause { events, text, requests, ..Cause::default() };
+        let is_taken = self.schedule.add(Instant::now(), cause);
+        if !is_taken {
             self.state.skipped += events;
         }
         self.save();
+        is_taken
     }
 
     /// Checks the conditions that no event tells of, if it is time.
@@ -298,12 +320,15 @@ impl<'a> Runner<'a> {
             self.state.troubles.check = trouble;
             self.save();
         }
-        for text in checked.fired {
-            self.fire(1, text, BTreeSet::new());
+        for Firing { text, disk } in checked.fired {
+            let is_taken = self.fire(1, text, BTreeSet::new());
+            if let Some(disk) = disk.filter(|_| !is_taken) {
+                self.checks.fire_again(disk);
+            }
         }
     }
 
-    fn note_acted(&mut self, Acted { snapshot, failures }: Acted) {
+    fn note_acted(&mut self, ActionReport { snapshot, failures, .. }: ActionReport) {
         let cause = self.acting.take().unwrap_or_default();
         self.state.acted += 1;
         self.state.snapshots.extend(snapshot);
@@ -322,9 +347,9 @@ impl<'a> Runner<'a> {
         while self.state.snapshots.len() > max {
             let Some(oldest) = self.state.snapshots.pop_front() else { return };
             if keep.is_some()
-                && let Err(error) = remove(&oldest)
+                && let Err(error) = remove_tree(&oldest)
             {
-                warn(&format!("cannot remove {}: {error}", oldest.display()));
+                warn(&error.to_string());
             }
         }
     }
@@ -341,12 +366,5 @@ impl<'a> Runner<'a> {
         if let Err(error) = self.files.set_state(&state) {
             warn(&format!("the trigger's state cannot be written: {error}"));
         }
-    }
-}
-
-fn remove(directory: &Path) -> io::Result<()> {
-    match std::fs::remove_dir_all(directory) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
     }
 }

@@ -11,7 +11,8 @@ pub(super) struct Schedule {
     every: Duration,
     /// Number of further actions; `None` for no limit.
     left: Option<u64>,
-    pending: Option<(Instant, Cause)>,
+    /// When to act, when the first reason came, and the reasons.
+    pending: Option<(Instant, Instant, Cause)>,
     /// End of the time in which the trigger does not act again.
     rest: Option<Instant>,
     /// Number of requests that were too many to send.
@@ -27,6 +28,8 @@ pub(super) struct Cause {
     pub(super) text: String,
     /// Lower halves of the trace ids of requests to send.
     pub(super) requests: BTreeSet<u64>,
+    /// Time from the first event to the action.
+    pub(super) waited: Duration,
 }
 
 impl Cause {
@@ -52,7 +55,7 @@ impl Schedule {
         if self.is_over() {
             return false;
         }
-        if let Some((_, pending)) = &mut self.pending {
+        if let Some((_, _, pending)) = &mut self.pending {
             pending.join(cause);
             while pending.requests.len() > REQUESTS_MAX {
                 pending.requests.pop_first();
@@ -64,7 +67,7 @@ impl Schedule {
             return false;
         }
         let due = (now + self.delay).max(rest.unwrap_or(now));
-        self.pending = Some((due, cause));
+        self.pending = Some((due, now, cause));
         true
     }
 
@@ -75,17 +78,18 @@ impl Schedule {
 
     /// Returns the reason to act next.
     pub(super) fn pending(&self) -> Option<&Cause> {
-        self.pending.as_ref().map(|(_, cause)| cause)
+        self.pending.as_ref().map(|(.., cause)| cause)
     }
 
     /// Returns when to act next.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.pending.as_ref().map(|(due, _)| *due)
+        self.pending.as_ref().map(|(due, ..)| *due)
     }
 
     /// Returns the reason to act now, if it is due.
     pub(super) fn take_due(&mut self, now: Instant) -> Option<Cause> {
-        let (_, cause) = self.pending.take_if(|(due, _)| *due <= now)?;
+        let (_, first, mut cause) = self.pending.take_if(|(due, ..)| *due <= now)?;
+        cause.waited += now.saturating_duration_since(first);
         self.rest = Some(now + self.every);
         self.left = self.left.map(|left| left.saturating_sub(1));
         Some(cause)
@@ -102,7 +106,7 @@ mod tests {
     use super::*;
 
     fn cause(events: u64) -> Cause {
-        Cause { events, text: events.to_string(), requests: BTreeSet::new() }
+        Cause { events, text: events.to_string(), ..Cause::default() }
     }
 
     #[test]
@@ -113,14 +117,14 @@ mod tests {
         assert!(schedule.add(begin + second, cause(2)));
         assert_eq!(schedule.due(), Some(begin + 2 * second));
         assert_eq!(schedule.take_due(begin + second), None);
-        let first = Cause { events: 3, ..cause(1) };
+        let first = Cause { events: 3, waited: 2 * second, ..cause(1) };
         assert_eq!(schedule.take_due(begin + 2 * second), Some(first));
         assert_eq!(schedule.due(), None);
         // The trigger rests.
         assert!(!schedule.add(begin + 11 * second, cause(4)));
         assert!(schedule.add(begin + 12 * second, cause(5)));
         assert!(!schedule.is_over());
-        assert_eq!(schedule.take_due(begin + 20 * second), Some(cause(5)));
+        assert_eq!(schedule.take_due(begin + 20 * second).map(|cause| cause.events), Some(5));
         assert!(schedule.is_over());
         assert!(!schedule.add(begin + 100 * second, cause(6)));
     }
@@ -131,8 +135,8 @@ mod tests {
         let mut schedule = Schedule::new(second, 10 * second, None);
         let of = |requests: &[u64]| Cause {
             events: requests.len() as u64,
-            text: String::new(),
             requests: requests.iter().copied().collect(),
+            ..Cause::default()
         };
         assert!(schedule.add(begin, of(&[1])));
         assert!(schedule.take_due(begin + second).is_some());
@@ -141,6 +145,7 @@ mod tests {
         assert_eq!(schedule.due(), Some(begin + 11 * second));
         let cause = schedule.take_due(begin + 11 * second).expect("due");
         assert_eq!((cause.events, cause.requests), (4, [2, 3, 4].into()));
+        assert_eq!(cause.waited, 9 * second);
         let many: Vec<u64> = (0..REQUESTS_MAX as u64 + 5).collect();
         assert!(schedule.add(begin + 12 * second, of(&[1])));
         assert!(schedule.add(begin + 12 * second, of(&many)));

@@ -7,7 +7,7 @@ use super::source;
 use super::wakes::Wake;
 use crate::relay_credentials;
 use blkkin_live::{Family, Seek, Session, Url, Viewer};
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::io;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,18 +18,39 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const LIST_INTERVAL: Duration = Duration::from_secs(2);
 /// Time after which a reader looks whether the process still needs it.
 const ROUND_MAX: Duration = Duration::from_secs(5);
+/// Maximum number of other nodes.
+const HOSTS_MAX: usize = 256;
 /// Age of events from which on they are of no interest: their requests have left the rings.
 const AGE_MAX: Duration = Duration::from_secs(60);
 
 /// Sessions of a relay that are read for one trigger.
-struct Sharing {
+struct NodeSessions {
     url: Url,
     session: String,
     own_host: String,
     conditions: ConditionArgs,
     wakes: Sender<Wake>,
-    /// Hosts whose sessions are being read.
-    reading: Mutex<HashSet<String>>,
+    hosts: Mutex<HashMap<String, Host>>,
+}
+
+/// Progress with the session of another node.
+#[derive(Clone, Copy, Default)]
+struct Host {
+    is_read: bool,
+    /// Time of the last event that was read, in nanoseconds since 1970.
+    read_until: i64,
+}
+
+/// Reader of a host's session, which is found again when this one ends.
+struct HostReader {
+    sessions: Arc<NodeSessions>,
+    host: String,
+}
+
+impl Drop for HostReader {
+    fn drop(&mut self) {
+        self.sessions.set(&self.host, |host| host.is_read = false);
+    }
 }
 
 /// Begins to send the requests of other nodes as wakes, on threads; does nothing for a trigger that
@@ -48,68 +69,78 @@ pub(super) fn start(
         port: args.share_live_port,
         session: None,
     };
-    let sharing = Arc::new(Sharing {
+    let sharing = Arc::new(NodeSessions {
         url,
         session: source::shared_session_of(trigger),
         own_host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         conditions: conditions.clone(),
         wakes,
-        reading: Mutex::default(),
+        hosts: Mutex::default(),
     });
+    let mut trouble = None;
     let work = move || loop {
-        if let Err(why) = sharing.find_sessions()
-            && sharing.wakes.send(Wake::SharingTrouble(why)).is_err()
-        {
+        let found = sharing.find_sessions().err();
+        if found != trouble && sharing.wakes.send(Wake::Sharing(found.clone())).is_err() {
             return;
         }
+        trouble = found;
         thread::sleep(LIST_INTERVAL);
     };
     thread::Builder::new().name("sharing".to_owned()).spawn(work).map(drop)
 }
 
-impl Sharing {
+impl NodeSessions {
     /// Begins to read each session of another node that is not read yet.
     fn find_sessions(self: &Arc<Self>) -> Result<(), String> {
-        let credentials = relay_credentials::for_relay(self.url.is_secure)
-            .map_err(|error| error.message().to_owned())?;
-        let sessions = blkkin_live::list(&self.url, credentials.as_ref());
+        let credentials = relay_credentials::for_url(&self.url);
+        let sessions = credentials.and_then(|own| blkkin_live::list(&self.url, own.as_ref()));
         for Session { host, name, .. } in sessions.map_err(|error| error.to_string())? {
             if name != self.session || host == self.own_host {
                 continue;
             }
-            let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
-            if !reading.insert(host.clone()) {
+            let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+            let has_room = hosts.len() < HOSTS_MAX || hosts.contains_key(&host);
+            if !has_room {
+                return Err(format!("the relay has more than {HOSTS_MAX} nodes"));
+            }
+            let own = hosts.entry(host.clone()).or_default();
+            if std::mem::replace(&mut own.is_read, true) {
                 continue;
             }
-            drop(reading);
-            let sharing = self.clone();
-            let work = move || {
-                // The session is found again after an error.
-                let _ = sharing.read(&host);
-                let mut reading = sharing.reading.lock().unwrap_or_else(PoisonError::into_inner);
-                reading.remove(&host);
-            };
+            drop(hosts);
+            let reader = HostReader { sessions: self.clone(), host };
+            let work = move || drop(reader.sessions.read(&reader.host));
             let thread = thread::Builder::new().name("sharing".to_owned());
             thread.spawn(work).map_err(|error| error.to_string())?;
         }
         Ok(())
     }
 
+    fn set(&self, host: &str, change: impl FnOnce(&mut Host)) {
+        let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(host) = hosts.get_mut(host) {
+            change(host);
+        }
+    }
+
     /// Reads the session of a node to its end.
     fn read(&self, host: &str) -> Result<(), blkkin_live::Error> {
         let url = self.url.with_session(host, &self.session);
-        let failed = |error| blkkin_live::Error::Connect { address: url.to_string(), error };
-        let credentials = url.is_secure.then(relay_credentials::read).transpose();
-        let credentials = credentials.map_err(failed)?;
+        let credentials = relay_credentials::for_url(&url)?;
         let viewer = Viewer::open(&url, credentials.as_ref(), Seek::Beginning)?;
         let mut matching = Matching::of(viewer.source(), &self.conditions);
-        let mut last = None;
+        let (mut last, mut before) = (None, 0);
+        self.set(host, |host| before = host.read_until);
+        let mut until = before;
         loop {
             let progress = viewer.wait(last, ROUND_MAX);
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             let oldest = i64::try_from(now.saturating_sub(AGE_MAX).as_nanos()).unwrap_or(0);
             let end_ns = Some(progress.end_ns).filter(|_| !progress.has_ended);
-            let found = matching.read_until(end_ns, Some(oldest));
+            let mut begin_ns = oldest;
+            begin_ns = begin_ns.max(before);
+            let found = matching.read_between(Some(begin_ns), end_ns);
+            let latest = found.fired.iter().map(|(time, _)| *time).max();
             let has_found = !found.requests.is_empty();
             if has_found && self.wakes.send(Wake::Requests(found.requests)).is_err() {
                 return Ok(());
@@ -117,6 +148,9 @@ impl Sharing {
             if progress.has_ended {
                 return Ok(());
             }
+            // The next reader begins after these events.
+            until = until.max(latest.unwrap_or(until));
+            self.set(host, |host| host.read_until = until);
             last = Some(progress);
         }
     }

@@ -40,7 +40,7 @@ pub(super) fn session_of(trigger: &str) -> String {
 
 /// Returns the name of the session that tells other nodes of a trigger's requests.
 pub(super) fn shared_session_of(trigger: &str) -> String {
-    format!("trigger-{trigger}-shared")
+    format!("shared-trigger-{trigger}")
 }
 
 /// Rule for events of programs or of the kernel.
@@ -63,7 +63,7 @@ fn rules(add: &Add) -> Result<Vec<Rule>, Error> {
                 .hint("leave out --kernel and --probe; --filter selects slow events"));
         }
         let cycles = (slower.as_nanos() as f64 * CYCLES_PER_NS) as u64;
-        let slow = format!("has(span_id) && duration >= {cycles}");
+        let slow = format!("has(span_id) && has(start) && duration >= {cycles}");
         let filter = selected.filter.take().map(|own| format!("({own}) && {slow}"));
         selected.filter = Some(filter.unwrap_or(slow));
     }
@@ -99,10 +99,10 @@ fn rules(add: &Add) -> Result<Vec<Rule>, Error> {
 /// Returns the requests that make the sessions of a trigger: its own, and the one that it shares. A
 /// trigger without events has none.
 fn requests(files: &TriggerFiles, add: &Add) -> Result<Vec<Vec<Request>>, Error> {
-    let rules = rules(add)?;
-    if rules.is_empty() {
+    if !add.records_events() {
         return Ok(Vec::new());
     }
+    let rules = rules(add)?;
     let name = session_of(files.name());
     let rotation = Rotation {
         size: Some(CHUNK_SIZE),
@@ -156,12 +156,17 @@ pub(super) fn make(
 ) -> Result<(), Error> {
     let sessions = requests(files, add)?;
     sessions.iter().flatten().try_for_each(crate::conversation::check)?;
-    let made =
-        sessions.iter().flatten().try_for_each(|request| conversation.request(request).map(drop));
-    if made.is_err() {
-        destroy(&conversation.address(), files.name());
+    for (number, session) in sessions.iter().enumerate() {
+        for (at, request) in session.iter().enumerate() {
+            if let Err(error) = conversation.request(request) {
+                // A session that was there before stays.
+                let own = number + usize::from(at > 0);
+                destroy_first(&conversation.address(), files.name(), own);
+                return Err(error);
+            }
+        }
     }
-    made
+    Ok(())
 }
 
 fn session_names(trigger: &str) -> [String; 2] {
@@ -180,11 +185,6 @@ pub(super) fn make_again(agent: &str, files: &TriggerFiles, add: &Add) -> Result
         destroy(agent, files.name());
     }
     Ok(made?)
-}
-
-/// Returns whether a trigger has sessions.
-pub(super) fn has_session(files: &TriggerFiles, add: &Add) -> bool {
-    requests(files, add).is_ok_and(|sessions| !sessions.is_empty())
 }
 
 /// Returns whether the agent has this session, and it is this user's.
@@ -212,8 +212,13 @@ pub(super) fn connect(agent: &str, patience: Duration) -> Result<Client, blkkin_
 
 /// Destroys the sessions of a trigger, as far as there are any.
 pub(super) fn destroy(agent: &str, trigger: &str) {
+    destroy_first(agent, trigger, usize::MAX);
+}
+
+/// Destroys the first `count` sessions of a trigger.
+fn destroy_first(agent: &str, trigger: &str, count: usize) {
     let Ok(mut client) = connect(agent, PATIENCE) else { return };
-    for name in session_names(trigger) {
+    for name in session_names(trigger).into_iter().take(count) {
         if is_own(&mut client, &name).unwrap_or(false) {
             let _ = client.request_all(&Request::DestroySession(name));
         }

@@ -1,6 +1,6 @@
 //! State of a trigger: what `blkkin trigger ls` shows, and what the trigger's next process needs.
 
-use super::matching::Fired;
+use super::matching::FiringEvents;
 use super::schedule::Cause;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -24,7 +24,7 @@ pub(super) struct State {
     /// Number of requests that are not sent, because there were too many.
     pub(super) requests_left_out: u64,
     /// Events by which the next process knows what was read.
-    pub(super) fired: Fired,
+    pub(super) fired: FiringEvents,
     pub(super) troubles: Troubles,
     pub(super) is_over: bool,
 }
@@ -69,7 +69,7 @@ fn cause_to_json(cause: &Cause) -> Value {
 fn cause_from_json(value: &Value) -> Option<Cause> {
     let requests = value["requests"].as_array()?.iter().filter_map(from_hex).collect();
     let text = value["text"].as_str()?.to_owned();
-    Some(Cause { events: value["events"].as_u64()?, text, requests })
+    Some(Cause { events: value["events"].as_u64()?, text, requests, ..Cause::default() })
 }
 
 impl State {
@@ -88,11 +88,11 @@ impl State {
             events: number("events"),
             skipped: number("skipped"),
             lost: number("lost"),
-            last: last.map(|time| (time, Cause { events, text, requests: Default::default() })),
+            last: last.map(|time| (time, Cause { events, text, ..Cause::default() })),
             pending: cause_from_json(&value["pending"]),
             snapshots: items("snapshots").filter_map(Value::as_str).map(PathBuf::from).collect(),
             requests_left_out: number("requests_left_out"),
-            fired: Fired { events: fired.collect() },
+            fired: FiringEvents { events: fired.collect() },
             troubles: Troubles::default(),
             is_over: value["is_over"] == true,
         }
@@ -129,7 +129,8 @@ mod tests {
 
     #[test]
     fn the_next_process_reads_what_it_needs() {
-        let cause = Cause { events: 3, text: "why".into(), requests: [1, u64::MAX].into() };
+        let requests = [1, u64::MAX].into();
+        let cause = Cause { events: 3, text: "why".into(), requests, ..Cause::default() };
         let mut state = State { acted: 7, lost: 2, ..State::default() };
         state.last = Some((9, Cause { events: 4, text: "then".into(), ..Cause::default() }));
         state.pending = Some(cause);

@@ -1,11 +1,11 @@
 //! Reasons for which the process of a trigger wakes up.
 
-use super::actions::Acted;
+use super::actions::ActionReport;
 use super::source;
 use crate::interrupt::on_signals;
 use blkkin_client::Client;
 use blkkin_control::{AwaitedChange, Reply, Request, code};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::mpsc::{Sender, SyncSender, sync_channel};
@@ -23,10 +23,12 @@ pub(super) enum Wake {
     Trouble(String),
     /// Requests of other nodes, by the lower halves of their trace ids.
     Requests(BTreeSet<u64>),
-    /// The sessions of other nodes cannot be read, for this reason. It is tried again.
-    SharingTrouble(String),
+    /// The sessions of other nodes cannot be read, for this reason, or can be read again.
+    Sharing(Option<String>),
     /// Actions were taken.
-    Acted(Acted),
+    Acted(ActionReport),
+    /// A command asks for requests (SIGUSR2).
+    Asked,
     /// A signal, of this process or the agent's, as these words say.
     Fire(&'static str),
     /// A signal that ends the process.
@@ -39,13 +41,16 @@ const READ_PAUSE: Duration = Duration::from_millis(10);
 const PAUSE_MIN: Duration = Duration::from_millis(200);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// Time limit for an answer. The agent answers when something has happened.
-const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+const FOREVER: Duration = Duration::MAX;
 
 /// Begins to send the signals of this process as wakes.
 pub(super) fn send_signals(wakes: &Sender<Wake>) -> io::Result<()> {
-    let (fire, end) = (wakes.clone(), wakes.clone());
+    let (fire, asked, end) = (wakes.clone(), wakes.clone(), wakes.clone());
     on_signals(&[SIGUSR1], move || {
         let _ = fire.send(Wake::Fire("fired by hand"));
+    })?;
+    on_signals(&[SIGUSR2], move || {
+        let _ = asked.send(Wake::Asked);
     })?;
     on_signals(&[SIGINT, SIGTERM, SIGHUP], move || {
         let _ = end.send(Wake::End);

@@ -22,6 +22,7 @@ use std::io;
         blkkin view --names all --fields all TRACE            everything there is\n  \
         blkkin view --json TRACE | jq -c 'select(.type == \"event\") | .fields'\n  \
         blkkin view --count TRACE                             only decode, and count\n  \
+        blkkin view --follow --session web                    a session of this machine, live\n  \
         blkkin view net://localhost/host/node-1/web           a session of a relay, live\n  \
         cat metadata channel0_* | blkkin view -",
     after_help = crate::help::RELAY_HELP
