@@ -20,11 +20,13 @@ pub(crate) struct Interrupt {
 impl Interrupt {
     /// Installs handlers for the terminating signals, which set the flag.
     pub(crate) fn listen() -> io::Result<Interrupt> {
-        let asked = Arc::new(AtomicBool::new(false));
+        let (asked, again) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         for signal in ending_signals() {
-            // The order matters: a signal that finds the flag already set ends the program.
-            flag::register_conditional_default(signal, asked.clone())?;
+            // A signal that arrives between these calls is noticed, and does not end the program.
             flag::register(signal, asked.clone())?;
+            // A signal that finds the flag `again` set ends the program.
+            flag::register_conditional_default(signal, again.clone())?;
+            flag::register(signal, again.clone())?;
         }
         Ok(Interrupt { asked, noticed: Arc::default() })
     }
