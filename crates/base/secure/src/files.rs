@@ -13,6 +13,8 @@ pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
+const NO_CERTIFICATE: &str = "there is no certificate in it (PEM)";
+
 /// Returns the error of a PEM file. The library's messages quote lines of the file, which may be
 /// parts of a key.
 fn unusable(path: &Path, error: &pem::Error, missing: &str) -> Error {
@@ -27,16 +29,17 @@ fn unusable(path: &Path, error: &pem::Error, missing: &str) -> Error {
 pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
     let found: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(path)
         .and_then(Iterator::collect)
-        .map_err(|error| unusable(path, &error, "has no certificate"))?;
+        .map_err(|error| unusable(path, &error, NO_CERTIFICATE))?;
     match found.is_empty() {
-        true => Err(Error::file(path, "has no certificate")),
+        true => Err(Error::file(path, NO_CERTIFICATE)),
         false => Ok(found),
     }
 }
 
 /// Reads a private key.
 pub(crate) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, Error> {
-    PrivateKeyDer::from_pem_file(path).map_err(|error| unusable(path, &error, "has no key"))
+    PrivateKeyDer::from_pem_file(path)
+        .map_err(|error| unusable(path, &error, "there is no key in it (PEM)"))
 }
 
 /// Reads trusted certificates from a file, or from the system if `file` is `None`.
