@@ -46,10 +46,7 @@ impl AgentArgs {
         let item = self.timeout;
         // While a thousand programs register, an agent may take as long to accept a connection as
         // to answer.
-        let patience = Timeouts { opening: item, item };
-        let release = env!("CARGO_PKG_VERSION");
-        let client = Client::connect(&blkkin_client::addresses(), "blkkin", release, patience);
-        Ok(AgentConnection { client: client.map_err(with_timeout_hint)? })
+        AgentConnection::open(Timeouts { opening: item, item })
     }
 
     /// Sends a request about one session: the session that the user named, or the agent's only
@@ -190,10 +187,10 @@ pub(crate) struct SessionDetails {
 }
 
 impl AgentConnection {
-    /// Connects to the agent of this user, or else to the system's, with the usual time limits.
-    pub(crate) fn open() -> Result<AgentConnection, Error> {
+    /// Connects to the agent of this user, or else to the system's.
+    pub(crate) fn open(patience: Timeouts) -> Result<AgentConnection, Error> {
         let (addresses, release) = (blkkin_client::addresses(), env!("CARGO_PKG_VERSION"));
-        let client = Client::connect(&addresses, "blkkin", release, Timeouts::default());
+        let client = Client::connect(&addresses, "blkkin", release, patience);
         Ok(AgentConnection { client: client.map_err(with_timeout_hint)? })
     }
 

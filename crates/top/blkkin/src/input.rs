@@ -4,6 +4,7 @@ use crate::commands::completions;
 use crate::conversation::AgentConnection;
 use crate::exit::{self, Error};
 use crate::output::ColorChoice;
+use blkkin_client::Timeouts;
 use blkkin_control::{Forwarding, Purpose};
 use blkkin_live::Url;
 use blkkin_reader::{BoundFilter, OpenTraces, Reading, Source, Trace};
@@ -103,7 +104,7 @@ impl InputArgs {
 
 /// Returns the directory to which a session of the agent writes its traces.
 fn output_of(session: &str) -> Result<PathBuf, Error> {
-    let details = AgentConnection::open()?.sessions(Some(session))?;
+    let details = AgentConnection::open(Timeouts::default())?.sessions(Some(session))?;
     let details = details.into_iter().next().ok_or_else(|| {
         Error::failed(format!("the agent tells nothing about session `{session}`"))
     })?;

@@ -21,6 +21,7 @@ pub(crate) mod merge;
 mod private_agent;
 pub(crate) mod probe;
 pub(crate) mod query;
+mod receiver_headers;
 pub(crate) mod record;
 pub(crate) mod relay;
 pub(crate) mod rotation;

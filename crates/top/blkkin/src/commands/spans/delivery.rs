@@ -1,19 +1,20 @@
 //! `blkkin spans --to URL`: passes spans to an exporter, waits for their delivery, and prints
 //! totals. Options are in [`DeliveryArgs`].
 
+use crate::commands::receiver_headers;
 use crate::exit::{Error, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::plural;
 use crate::table::{Align, Table};
 use crate::values;
-use blkkin_deliver::{Cause, Counters, Destination, Exporter, Headers, Options, WhenFull};
+use blkkin_deliver::{Cause, Counters, Destination, Exporter, Options, WhenFull};
 use blkkin_spans::Request;
 use blkkin_text::time::parse_duration;
 use blkkin_wire::Format;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use indicatif::ProgressBar;
 use serde_json::json;
-use std::io::{IsTerminal, Read};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -82,9 +83,6 @@ pub(super) struct DeliveryArgs {
     patience: Duration,
 }
 
-/// Maximum number of bytes read from a header file.
-const HEADER_BYTES_MAX: u64 = 64 << 10;
-
 /// Maximum time of further delivery after Ctrl-C, and delay before the spinner is shown.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -105,7 +103,7 @@ impl DeliveryArgs {
         let destination = Destination::parse(url, self.format).map_err(wrong)?;
         let queue_bytes = if self.queue.is_some() { 1 << 30 } else { 64 << 20 };
         Ok(Options {
-            headers: self.headers()?,
+            headers: receiver_headers::read(&self.header, self.header_file.as_deref())?,
             gzip: self.gzip,
             ca: self.ca.clone(),
             queue: self.queue.clone(),
@@ -114,17 +112,6 @@ impl DeliveryArgs {
             age_max: Duration::from_nanos(self.max_age),
             ..Options::new(destination)
         })
-    }
-
-    fn headers(&self) -> Result<Headers, Error> {
-        let mut text = self.header.join("\n");
-        if let Some(path) = &self.header_file {
-            let failed = |error| Error::failed(format!("{}: cannot read: {error}", path.display()));
-            let file = std::fs::File::open(path).map_err(failed)?;
-            text.push('\n');
-            file.take(HEADER_BYTES_MAX).read_to_string(&mut text).map_err(failed)?;
-        }
-        Headers::parse(&text).map_err(|error| Error::usage(error.to_string()))
     }
 }
 

@@ -4,15 +4,15 @@
 use super::files::{TriggerFiles, remove_tree};
 use super::options::RequestArgs;
 use super::schedule::Cause;
+use crate::commands::receiver_headers;
 use crate::exit::Error;
 use blkkin_client::Client;
 use blkkin_control::{RecentSnapshot, Request, Snapshot};
-use blkkin_deliver::{Exporter, Headers, Options, WhenFull};
+use blkkin_deliver::{Exporter, Options, WhenFull};
 use blkkin_reader::{Consumer, Event, Loss, Reading, Source, Stream, Trace};
 use blkkin_spans::{Assembler, Extractor, Limits, Request as FoundRequest, Sink};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
@@ -43,8 +43,6 @@ struct Counts {
 
 /// Maximum size of the queue of spans that wait for the receiver, in bytes. The oldest are dropped.
 const QUEUE_BYTES_MAX: u64 = 1 << 30;
-/// Maximum number of bytes read from a header file.
-const HEADER_BYTES_MAX: u64 = 64 << 10;
 
 impl RequestSender {
     /// Opens the queue of the trigger; `None` if it sends no requests. `state` has the numbers of
@@ -58,7 +56,7 @@ impl RequestSender {
             return Ok(None);
         };
         let options = Options {
-            headers: headers(args.header_file.as_deref())?,
+            headers: receiver_headers::read(&[], args.header_file.as_deref())?,
             ca: args.ca.clone(),
             queue: Some(files.queue()),
             queue_bytes_max: QUEUE_BYTES_MAX,
@@ -150,16 +148,6 @@ impl RequestProgress {
     pub(super) fn wait(&self, time: Duration) {
         self.exporter.wait_until_empty(time);
     }
-}
-
-fn headers(path: Option<&Path>) -> Result<Headers, Error> {
-    let Some(path) = path else { return Ok(Headers::default()) };
-    let failed = |error| Error::failed(format!("{}: cannot read: {error}", path.display()));
-    if fs::metadata(path).map_err(failed)?.len() > HEADER_BYTES_MAX {
-        return Err(Error::failed(format!("{}: the file is too large", path.display())));
-    }
-    let text = fs::read_to_string(path).map_err(failed)?;
-    Headers::parse(&text).map_err(|error| Error::usage(error.to_string()))
 }
 
 /// Consumer that assembles chosen requests.

@@ -154,14 +154,31 @@ pub(super) fn make(
     files: &TriggerFiles,
     add: &Add,
 ) -> Result<(), Error> {
+    let agent = conversation.address();
+    make_by(|request| conversation.request(request).map(drop), &agent, files, add)
+}
+
+/// Makes the sessions again, or none of them, after an agent has lost one.
+pub(super) fn make_again(agent: &str, files: &TriggerFiles, add: &Add) -> Result<(), Error> {
+    destroy(agent, files.name());
+    let mut client = connect(agent, PATIENCE)?;
+    files.remove_events()?;
+    make_by(|request| Ok(client.request_all(request).map(drop)?), agent, files, add)
+}
+
+fn make_by(
+    mut send: impl FnMut(&Request) -> Result<(), Error>,
+    agent: &str,
+    files: &TriggerFiles,
+    add: &Add,
+) -> Result<(), Error> {
     let sessions = requests(files, add)?;
     sessions.iter().flatten().try_for_each(crate::conversation::check)?;
     for (number, session) in sessions.iter().enumerate() {
         for (at, request) in session.iter().enumerate() {
-            if let Err(error) = conversation.request(request) {
+            if let Err(error) = send(request) {
                 // A session that was there before stays.
-                let own = number + usize::from(at > 0);
-                destroy_first(&conversation.address(), files.name(), own);
+                destroy_first(agent, files.name(), number + usize::from(at > 0));
                 return Err(error);
             }
         }
@@ -171,20 +188,6 @@ pub(super) fn make(
 
 fn session_names(trigger: &str) -> [String; 2] {
     [session_of(trigger), shared_session_of(trigger)]
-}
-
-/// Makes the sessions again, or none of them, after an agent has lost one.
-pub(super) fn make_again(agent: &str, files: &TriggerFiles, add: &Add) -> Result<(), Error> {
-    destroy(agent, files.name());
-    let mut client = connect(agent, PATIENCE)?;
-    files.remove_events()?;
-    let requests = requests(files, add)?;
-    let made =
-        requests.iter().flatten().try_for_each(|request| client.request_all(request).map(drop));
-    if made.is_err() {
-        destroy(agent, files.name());
-    }
-    Ok(made?)
 }
 
 /// Returns whether the agent has this session, and it is this user's.

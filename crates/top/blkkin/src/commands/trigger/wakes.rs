@@ -65,13 +65,14 @@ pub(super) fn send_changes(
     wakes: Sender<Wake>,
 ) -> io::Result<SyncSender<()>> {
     let (go, goes) = sync_channel(1);
-    let mut watch = Watch { session, agent, client: None, seen: None };
+    let mut watch = Watch::new(agent);
     let mut pause = PAUSE_MIN;
     let work = move || loop {
-        let wake = watch.next().unwrap_or_else(|why| {
-            watch.client = None;
-            Wake::Trouble(why)
-        });
+        let wake = match watch.next_change(&session) {
+            Ok(true) => Wake::Changed,
+            Ok(false) => Wake::Gone,
+            Err(error) => Wake::Trouble(error.to_string()),
+        };
         let is_trouble = matches!(wake, Wake::Trouble(_) | Wake::Gone);
         if wakes.send(wake).is_err() || goes.recv().is_err() {
             return;
@@ -86,45 +87,23 @@ pub(super) fn send_changes(
 
 /// Begins to send the signals of an agent's process as wakes, on a thread.
 pub(super) fn send_agent_signals(agent: String, wakes: Sender<Wake>) -> io::Result<()> {
-    let mut client: Option<Client> = None;
-    let mut seen = None;
+    let mut watch = Watch::new(agent);
     let mut pause = PAUSE_MIN;
     let work = move || loop {
-        let connected = match client.take() {
-            Some(client) => Ok(client),
-            None => {
-                seen = None;
-                source::connect(&agent, FOREVER)
+        match watch.next_signal() {
+            Ok(true) if wakes.send(Wake::Fire("the agent got a signal")).is_err() => return,
+            Ok(_) => pause = PAUSE_MIN,
+            Err(_) => {
+                thread::sleep(pause);
+                pause = (2 * pause).min(PAUSE_MAX);
             }
-        };
-        let asked = connected.and_then(|mut client| {
-            let replies = client.request_all(&Request::AwaitSignal(seen))?;
-            Ok((client, replies))
-        });
-        let Ok((again, replies)) = asked else {
-            thread::sleep(pause);
-            pause = (2 * pause).min(PAUSE_MAX);
-            continue;
-        };
-        (client, pause) = (Some(again), PAUSE_MIN);
-        let before = std::mem::replace(&mut seen, changes(replies));
-        // The first reply tells how many signals there were before.
-        if before.is_some() && wakes.send(Wake::Fire("the agent got a signal")).is_err() {
-            return;
         }
     };
     thread::Builder::new().name("agent signals".to_owned()).spawn(work).map(drop)
 }
 
-fn changes(replies: Vec<Reply>) -> Option<u64> {
-    replies.into_iter().find_map(|reply| match reply {
-        Reply::Changes(changes) => Some(changes),
-        _ => None,
-    })
-}
-
+/// Connection to an agent that tells of changes.
 struct Watch {
-    session: String,
     agent: String,
     client: Option<Client>,
     /// Number of changes that the agent of `client` has reported.
@@ -132,33 +111,63 @@ struct Watch {
 }
 
 impl Watch {
-    /// Waits for the next change.
-    fn next(&mut self) -> Result<Wake, String> {
-        let text = |error: blkkin_client::Error| error.to_string();
-        let client = match &mut self.client {
-            Some(client) => client,
-            none => {
-                self.seen = None;
-                none.insert(source::connect(&self.agent, FOREVER).map_err(text)?)
-            }
-        };
+    fn new(agent: String) -> Watch {
+        Watch { agent, client: None, seen: None }
+    }
+
+    /// Waits for the next change of a session. Returns false if the agent has no such session of
+    /// this user.
+    fn next_change(&mut self, session: &str) -> Result<bool, blkkin_client::Error> {
+        let mut client = self.client()?;
         // A privileged user would else get a session of the same name of somebody else.
-        if self.seen.is_none() && !source::is_own(client, &self.session).map_err(text)? {
-            return Ok(Wake::Gone);
+        let is_own = self.seen.is_some() || source::is_own(&mut client, session)?;
+        self.client = Some(client);
+        if !is_own {
+            return Ok(false);
         }
-        let awaited = AwaitedChange { session: self.session.clone(), seen: self.seen };
-        match client.request_all(&Request::AwaitChange(awaited)) {
-            Ok(replies) => {
-                self.seen = changes(replies);
-                Ok(Wake::Changed)
-            }
+        let (session, seen) = (session.to_owned(), self.seen);
+        match self.ask(&Request::AwaitChange(AwaitedChange { session, seen })) {
             Err(blkkin_client::Error::Failed { failed, .. })
                 if failed.code == code::NO_SUCH_SESSION =>
             {
                 self.seen = None;
-                Ok(Wake::Gone)
+                Ok(false)
             }
-            Err(error) => Err(text(error)),
+            asked => asked.map(|()| true),
         }
+    }
+
+    /// Waits for the next signal of the agent. Returns false for the first reply of an agent, which
+    /// tells how many signals there were before.
+    fn next_signal(&mut self) -> Result<bool, blkkin_client::Error> {
+        self.client = Some(self.client()?);
+        let before = self.seen;
+        self.ask(&Request::AwaitSignal(before))?;
+        Ok(before.is_some())
+    }
+
+    /// Takes the client, or connects.
+    fn client(&mut self) -> Result<Client, blkkin_client::Error> {
+        match self.client.take() {
+            Some(client) => Ok(client),
+            None => {
+                self.seen = None;
+                source::connect(&self.agent, FOREVER)
+            }
+        }
+    }
+
+    /// Sends a request and notes the number of changes. The client is kept unless it fails.
+    fn ask(&mut self, request: &Request) -> Result<(), blkkin_client::Error> {
+        let mut client = self.client()?;
+        let asked = client.request_all(request);
+        if matches!(asked, Ok(_) | Err(blkkin_client::Error::Failed { .. })) {
+            self.client = Some(client);
+        }
+        self.seen = asked?.into_iter().find_map(|reply| match reply {
+            Reply::Changes(changes) => Some(changes),
+            _ => None,
+        });
+        Ok(())
     }
 }
