@@ -1,4 +1,4 @@
-//! A server's certificate, and who is admitted by it.
+//! A server's certificate and key, and the admission of its clients.
 
 use crate::channel::{Channel, invalid};
 use crate::error::Error;

@@ -1,4 +1,5 @@
-//! Connection to a relay: a thread with a TCP socket that carries out what the client says.
+//! Connection to a relay: a thread with a socket, with or without TLS, that carries out what the
+//! client says.
 
 use crate::client::{Client, Goal, Step};
 use crate::error::Error;

@@ -1,4 +1,4 @@
-//! TLS connections to servers, and the trusted certificates. Start at [`Tls`].
+//! TLS connections to servers. Start at [`Tls`].
 
 use std::path::Path;
 use std::sync::Arc;

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 
 /// List the sessions of a relay, with the URLs to view them
 ///
-/// A relay is `lttng-relayd`, or any program with its protocol. Only sessions with a live timer
-/// can be viewed. A session has one viewer at a time.
+/// A relay is `blkkin relay`, `lttng-relayd`, or another program with this protocol. Only sessions
+/// with a live timer can be viewed. `lttng-relayd` permits one viewer of a session at a time.
 #[derive(clap::Args, Debug)]
 #[command(after_help = crate::help::RELAY_HELP)]
 pub(super) struct Ls {
