@@ -112,17 +112,21 @@ impl Entry {
     /// Waits until the peer has sent something, and has proved its identity if it must.
     pub(crate) fn authenticate(self, socket: &TcpStream, access: Access) -> Result<Channel, Close> {
         let timeout = socket.read_timeout()?;
-        let keys = match &self {
+        let (keys, must_have_tls) = match &self {
             Entry::Plain => return Ok(Channel::plain()),
-            Entry::TlsOptional(keys) => {
-                let mut first = [0];
-                match socket.peek(&mut first)? {
-                    1 if first == [TLS_FIRST_BYTE] => keys,
-                    _ => return Ok(Channel::plain()),
-                }
+            Entry::TlsOptional(keys) => (keys, false),
+            Entry::TlsRequired { keys, .. } => {
+                socket.set_read_timeout(Some(PROOF_TIME_MAX))?;
+                (keys, true)
             }
-            Entry::TlsRequired { keys, .. } => keys,
         };
+        let mut first = [0];
+        if socket.peek(&mut first)? == 0 || first != [TLS_FIRST_BYTE] {
+            return match must_have_tls {
+                true => Err(Close::Order("it uses no TLS, and is in no trusted network")),
+                false => Ok(Channel::plain()),
+            };
+        }
         let channel = keys.accept(socket, access, PROOF_TIME_MAX)?;
         socket.set_read_timeout(timeout)?;
         Ok(channel)

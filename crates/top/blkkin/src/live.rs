@@ -167,7 +167,13 @@ fn open_session(url: Url, from: From) -> Result<RelayFeed, Error> {
 
 /// Makes the error of a command that reads from a relay.
 pub(crate) fn failed(error: &LiveError, url: &Url) -> Error {
-    describe(error, url, &error.to_string())
+    let failed = describe(error, url, &error.to_string());
+    match error {
+        LiveError::Lost { .. } if !url.is_secure => {
+            failed.hint(format!("a relay with TLS is nets://{}", url.host))
+        }
+        _ => failed,
+    }
 }
 
 fn describe(error: &LiveError, url: &Url, message: &str) -> Error {

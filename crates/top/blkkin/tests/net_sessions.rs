@@ -219,7 +219,7 @@ fn relays_with_tls_ask_for_tokens() {
     let ls = |url: &str| node.command(&["live", "ls", url]);
     refused(credentials("node", ls(&relay.url())), "the token does not permit this");
     refused(credentials("nowhere", ls(&relay.url())), "certificate");
-    refused(ls(&plain), "closed");
+    refused(ls(&plain), "nets://localhost");
     let forward = ["forward", "--name", "x", home.to_str().unwrap(), &relay.target()];
     refused(credentials("viewer", node.command(&forward)), "the token does not permit this");
     if is_installed("babeltrace2") {
