@@ -33,6 +33,13 @@ record! {
     }
 }
 
+impl Rotation {
+    /// Returns whether closed chunks are removed, or handed to a command that may do so.
+    pub fn takes_chunks_away(&self) -> bool {
+        self.files.is_some() || self.total.is_some() || self.hook.is_some()
+    }
+}
+
 record! {
     /// Command that a process of the session's owner runs for each closed chunk.
     pub struct Hook {

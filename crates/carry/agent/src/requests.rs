@@ -300,7 +300,7 @@ impl RequestHandler<'_> {
             Request::DivideSession(SessionRotation { session, rotation }) => {
                 let at = self.find(who, &session)?;
                 if self.sessions.forwardings.has(self.sessions.list[at].id) {
-                    let what = format!("session `{session}` is sent to a relay as a whole");
+                    let what = format!("session `{session}` is forwarded already");
                     return Err(failed(code::WRONG_STATE, what));
                 }
                 dividing::divide(&mut self.sessions.list[at], rotation)?;
@@ -534,9 +534,10 @@ impl RequestHandler<'_> {
             let what = format!("session `{name}` is for snapshots, which are not forwarded");
             return Err(failed(code::WRONG_STATE, what));
         }
-        if session.chunks.is_some() {
-            let what = format!("session `{name}` is divided into chunks, and not forwarded");
-            return Err(failed(code::WRONG_STATE, what));
+        if session.chunks.as_ref().is_some_and(|chunks| chunks.rotation.takes_chunks_away()) {
+            let what = format!("chunks of session `{name}` could be removed before they are sent");
+            let hint = Some("leave out --files, --total and --on-chunk".into());
+            return Err(Failed { hint, ..failed(code::BAD_VALUE, what) });
         }
         if !["net://", "nets://"].iter().any(|scheme| destination.target.starts_with(scheme)) {
             let what = format!("`{}` is no address of a relay", destination.target);

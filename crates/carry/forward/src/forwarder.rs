@@ -2,7 +2,7 @@
 
 use crate::connection::Connection;
 use crate::positions::{Position, Positions};
-use crate::spool::{SpoolStream, SpoolTrace, find_traces};
+use crate::spool::{SpoolStream, SpoolTrace, find_traces, is_recorded, remove_chunk};
 use crate::target::Target;
 use crate::watcher::{Changes, Watcher};
 use blkkin_control::COMPLETE_FILE;
@@ -12,7 +12,7 @@ use blkkin_lttng::relay::{
     AddStream, Command, CreateChunk, CreateSession, Created, DataHeader, Index, Reply, code,
 };
 use blkkin_secure::Credentials;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -32,6 +32,12 @@ pub(crate) struct Forwarder {
     /// Directories of traces that cannot be sent, with the sizes of their metadata. A trace is
     /// reported once, and is tried again when its metadata has grown.
     refused: HashMap<PathBuf, u64>,
+    /// Directories of traces that have ended, and are at the relay.
+    complete: HashSet<PathBuf>,
+    /// Directories of chunks from which traces were removed.
+    emptied: BTreeSet<PathBuf>,
+    /// Set after positions of streams that are gone were forgotten.
+    has_pruned: bool,
     /// Latest end of a packet that was sent, in nanoseconds.
     newest: Option<i128>,
     /// Time that the next beacons declare, in nanoseconds, and the moment when they are due; `None`
@@ -261,6 +267,9 @@ impl Forwarder {
             path,
             traces: Vec::new(),
             refused: HashMap::new(),
+            complete: HashSet::new(),
+            emptied: BTreeSet::new(),
+            has_pruned: false,
             newest: None,
             beacon: None,
             complete_ns: 0,
@@ -345,12 +354,23 @@ impl Forwarder {
         warn: &mut dyn FnMut(&str),
     ) -> io::Result<()> {
         let found = find_traces(&self.root, &mut |directory| watcher.watch(directory));
+        let is_readable = found.unreadable.is_empty();
         for (directory, error) in found.unreadable {
             if self.refused.insert(directory.clone(), 0).is_none() {
                 warn(&format!("{}: {error}", directory.display()));
             }
         }
+        self.complete.retain(|trace| found.traces.binary_search(trace).is_ok());
+        if is_readable && !found.traces.is_empty() && !self.has_pruned {
+            self.has_pruned = true;
+            let trace = |key: &str| Path::new(key).parent().map(|path| self.root.join(path));
+            let is_present = |trace: PathBuf| found.traces.binary_search(&trace).is_ok();
+            positions.retain(|key| trace(key).is_some_and(is_present));
+        }
         for directory in found.traces {
+            if self.complete.contains(&directory) && !is_recorded(&directory) {
+                continue;
+            }
             let is_known = self.traces.iter().any(|sent| sent.trace.directory == directory);
             let size = fs::metadata(directory.join("metadata")).map_or(0, |file| file.len());
             if is_known || self.refused.get(&directory) == Some(&size) {
@@ -624,7 +644,12 @@ impl Forwarder {
             let sent = self.traces.remove(number);
             close_streams(&mut self.connection, &sent)?;
             self.remove_delivered(&sent, positions, warn);
+            match self.is_spool {
+                true => self.emptied.extend(sent.trace.chunk().map(|name| self.root.join(name))),
+                false => drop(self.complete.insert(sent.trace.directory)),
+            }
         }
+        self.emptied.retain(|chunk| !remove_chunk(chunk));
         self.connection.flush()
     }
 

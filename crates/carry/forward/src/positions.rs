@@ -73,6 +73,13 @@ impl Positions {
         self.is_changed |= self.acknowledged.remove(path).is_some();
     }
 
+    /// Forgets the streams for whose paths `is_kept` returns false.
+    pub(crate) fn retain(&mut self, is_kept: impl Fn(&str) -> bool) {
+        let before = self.acknowledged.len();
+        self.acknowledged.retain(|path, _| is_kept(path));
+        self.is_changed |= self.acknowledged.len() != before;
+    }
+
     /// Writes the positions that have changed to the file, if there is one. The file is replaced as
     /// a whole, so that a killed process leaves the old or the new one.
     pub(crate) fn save(&mut self) -> io::Result<()> {

@@ -55,7 +55,7 @@ pub(crate) struct SpoolStream {
 }
 
 const METADATA: &str = "metadata";
-/// Name of the file that is in a trace's directory while BlkKin's agent writes the trace.
+/// Name of the file that is in the directory of a trace or chunk while BlkKin's agent writes it.
 const MARK: &str = ".recording";
 const NS_PER_S: i128 = 1_000_000_000;
 /// Maximum depth of directories.
@@ -143,7 +143,24 @@ impl SpoolTrace {
 
     /// Returns whether BlkKin's agent is writing the trace, or may continue it.
     pub(crate) fn is_recorded(&self) -> bool {
-        self.directory.join(MARK).exists()
+        is_recorded(&self.directory)
+    }
+
+    /// Returns the name of the chunk that has the trace; `None` if BlkKin's agent does not divide
+    /// the session.
+    pub(crate) fn chunk(&self) -> Option<&str> {
+        let (first, rest) = self.path.split_once('/')?;
+        let mut rest = rest.split('/');
+        let is_program = |own: &str, rest: &mut std::str::Split<'_, char>| {
+            own == "ust" && rest.next() == Some("pid") && rest.next().is_some()
+        };
+        if is_program(first, &mut rest.clone()) {
+            return None;
+        }
+        let own = rest.next()?;
+        let is_divided =
+            is_program(own, &mut rest.clone()) || own == "kernel" && rest.next().is_some();
+        is_divided.then_some(first)
     }
 
     /// Reads the text of the metadata; `None` while it is empty or incomplete.
@@ -187,6 +204,22 @@ impl SpoolTrace {
         let file = fs::metadata(self.directory.join(METADATA))?;
         Ok((file.dev(), file.ino(), file.len()))
     }
+}
+
+/// Returns whether BlkKin's agent is writing a trace or a chunk, or may continue it.
+pub(crate) fn is_recorded(directory: &Path) -> bool {
+    directory.join(MARK).exists()
+}
+
+/// Removes the directory of a closed chunk that has no traces any more. Returns whether it is gone.
+pub(crate) fn remove_chunk(directory: &Path) -> bool {
+    if is_recorded(directory) {
+        return false;
+    }
+    for name in ["ust/pid", "ust", "kernel", ""] {
+        let _ = fs::remove_dir(directory.join(name));
+    }
+    !directory.exists()
 }
 
 /// Removes a spool's hidden files, and its directories that have become empty. What cannot be

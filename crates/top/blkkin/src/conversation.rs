@@ -256,6 +256,13 @@ impl AgentConnection {
         Ok(group_by_session(self.request(&request)?))
     }
 
+    /// Returns the relay that gets a session's traces, if they are removed here once it has them.
+    pub(crate) fn spooled_to(&mut self, session: &str) -> Result<Option<String>, Error> {
+        let forwarding = self.sessions(Some(session))?.pop().and_then(|one| one.forwarding);
+        let destination = forwarding.map(|forwarding| forwarding.destination);
+        Ok(destination.filter(|destination| destination.is_spool).map(|one| one.target))
+    }
+
     /// Returns the name of the only session; an error if the number of sessions is not one.
     pub(crate) fn only_session(&mut self) -> Result<String, Error> {
         let mut names = self.session_names();

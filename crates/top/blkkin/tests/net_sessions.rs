@@ -319,6 +319,92 @@ fn sessions_are_kept_and_sent_at_once() {
     assert_eq!(read(&relay.directory), (kept, lost));
 }
 
+/// Returns the directories of chunks below a session's directory.
+fn chunks(session: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(session).into_iter().flatten().flatten();
+    let mut chunks: Vec<PathBuf> =
+        entries.map(|entry| entry.path()).filter(|path| path.join("ust").is_dir()).collect();
+    chunks.sort();
+    chunks
+}
+
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// Returns a directory of this name at or below `directory`.
+fn find(directory: &Path, name: &str) -> Option<PathBuf> {
+    let path = directory.join(name);
+    let entries = || fs::read_dir(directory).into_iter().flatten().flatten();
+    let below = || entries().find_map(|entry| find(&entry.path(), name));
+    path.is_dir().then_some(path).or_else(below)
+}
+
+/// Returns the number of an event in a line of `blkkin view` or babeltrace2.
+fn number_in(line: &str) -> Option<u64> {
+    let rest = line.rsplit("n = ").next().filter(|_| line.contains("test:number"))?;
+    rest.split([' ', ',']).next()?.parse().ok()
+}
+
+/// The relay gets the chunks of a session, each readable alone. Viewers continue from one to the
+/// next, and a spool keeps no directory of a chunk that the relay has.
+#[test]
+fn rotated_sessions_are_sent_in_chunks() {
+    for is_spool in [true, false] {
+        let node = Node::new();
+        let mut relay = Relay::start_in(node.directory.path(), Kind::Ours);
+        let _agent = start_agent(&node);
+        let (target, output) = (relay.target(), node.output());
+        let mut options = vec!["--net", &*target, "--size", "300K"];
+        options.extend(["-o", output.to_str().unwrap()].into_iter().filter(|_| !is_spool));
+        begin_session(&node, &options);
+        let mut program = node.program(20, 1000);
+        eventually("the relay has streams", || {
+            relay.session()?["streams"].as_u64()?.checked_sub(2)
+        });
+        let url = relay.session().expect("a session")["url"].as_str().expect("a URL").to_owned();
+        let mut view = Running::start(&mut node.command(&["view", &url]));
+        let theirs =
+            || Running::start(Command::new("babeltrace2").args(["-i", "lttng-live", &url]));
+        let mut theirs = is_installed("babeltrace2").then(theirs);
+        let rotate = || -> serde_json::Value {
+            let closed = node.run(&["session", "rotate", "s", "--json"]);
+            serde_json::from_str(&closed).expect("JSON")
+        };
+        for _ in 0..3 {
+            let before = program.count();
+            let closed = rotate();
+            let name = closed["chunk"].as_str().expect("a closed chunk");
+            assert_eq!(closed["written"].as_array().unwrap().is_empty(), is_spool, "{closed}");
+            for running in std::iter::once(&mut view).chain(&mut theirs) {
+                while number_in(&running.line()).is_none_or(|number| number < before) {}
+            }
+            eventually("the chunk is at the relay", || find(&relay.directory, name));
+            eventually("a spool has no closed chunk", || {
+                (find(&spools(&node), name).is_none() || !is_spool).then_some(())
+            });
+        }
+        relay.kill();
+        assert_ne!(view.end().status.code(), Some(0));
+        drop(theirs.map(Running::end));
+        let before = program.count();
+        eventually("a chunk is closed", || (program.count() > before + 100).then(rotate));
+        relay.restart();
+        let tried = program.end();
+        node.run(&["session", "destroy", "s"]);
+        await_delivery(&node);
+        check_all(&relay.directory, tried);
+        let sessions = fs::read_dir(relay.directory.join(host_name())).unwrap().flatten();
+        let all: Vec<PathBuf> = sessions.flat_map(|session| chunks(&session.path())).collect();
+        assert!(all.len() > 4, "{all:?}");
+        let readable: usize = all.iter().map(|chunk| read(chunk).0.len()).sum();
+        assert!(readable >= read(&relay.directory).0.len());
+        if !is_spool {
+            assert_eq!(read(&output), read(&relay.directory));
+        }
+    }
+}
+
 /// Packets that were acknowledged before a relay or an agent is killed are at the relay once.
 #[test]
 fn killed_relays_and_agents_lose_nothing() {

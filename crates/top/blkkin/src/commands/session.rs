@@ -15,8 +15,8 @@ use crate::losses;
 use crate::reach;
 use crate::values;
 use blkkin_control::{
-    Activity, Destination, Purpose, Request, RetainingSession, Retention, Session, SessionForward,
-    SessionLimit, SessionRotation, Snapshot,
+    Activity, Destination, Purpose, Request, RetainingSession, Retention, Rotation, Session,
+    SessionForward, SessionLimit, SessionRotation, Snapshot,
 };
 use blkkin_forward::Target;
 use clap_complete::engine::ArgValueCandidates;
@@ -254,8 +254,9 @@ struct TakeSnapshot {
 ///
 /// Prints the directory of the closed chunk to standard output, once it is complete: everything
 /// that was recorded before is in it or in an earlier one. Prints nothing if nothing was recorded
-/// since the last rotation. The session must have been made with --rotate or another option of that
-/// group.
+/// since the last rotation, or if the session is only sent to a relay, where the chunk is a
+/// directory below the session's. The session must have been made with --rotate or another option
+/// of that group.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
@@ -332,9 +333,10 @@ fn create(args: Create) -> Result<Exit, Error> {
         let what = "--snapshot cannot be used with --rotate, --size and other options of chunks";
         return Err(Error::usage(what));
     }
-    if rotation.is_some() && (args.net.is_some() || args.live) {
-        let what = "a session that is sent to a relay is not divided into chunks here";
-        return Err(Error::usage(what));
+    let is_sent = args.net.is_some() || args.live;
+    if is_sent && rotation.as_ref().is_some_and(Rotation::takes_chunks_away) {
+        let what = "--files, --total and --on-chunk could take chunks away before they are sent";
+        return Err(Error::usage(what).hint("leave them out: the relay gets the same chunks"));
     }
     let purpose = if args.snapshot { Purpose::Snapshot } else { Purpose::Record };
     let output = absolute(args.output.as_deref())?;
@@ -415,13 +417,27 @@ fn snapshot(args: TakeSnapshot) -> Result<Exit, Error> {
 }
 
 fn rotate(args: &Rotate) -> Result<Exit, Error> {
-    let done =
-        args.named.agent.request_for_session(args.named.name.as_deref(), Request::RotateSession)?;
-    let words = match done.written.is_empty() {
-        true => format!("session `{}` has recorded nothing since its last rotation", done.session),
-        false => format!("chunk of session `{}` closed", done.session),
+    let Named { name, agent } = &args.named;
+    let mut done = agent.request_for_session(name.as_deref(), Request::RotateSession)?;
+    let mut more = Vec::new();
+    let words = match done.written.pop() {
+        None => format!("session `{}` has recorded nothing since its last rotation", done.session),
+        Some(chunk) => {
+            let name = chunk.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let target = agent.connect()?.spooled_to(&done.session)?;
+            let words = match &target {
+                // The chunk's directory is removed as soon as the relay has it.
+                Some(target) => {
+                    format!("chunk {name} of session `{}` goes to {target}", done.session)
+                }
+                None => format!("chunk of session `{}` closed", done.session),
+            };
+            done.written.extend(Some(chunk).filter(|_| target.is_none()));
+            more.push(("chunk", name.into()));
+            words
+        }
     };
-    args.named.agent.report(&done, "session rotate", words, &[])?;
+    agent.report(&done, "session rotate", words, &more)?;
     Ok(Exit::Ok)
 }
 
