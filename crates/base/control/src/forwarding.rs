@@ -27,6 +27,9 @@ record! {
         /// Set if the session's directory is only a spool, from which packets are removed that the
         /// relay has acknowledged.
         pub is_spool: bool = Flag,
+        /// Set if the oldest packets are dropped when the spool reaches its size limit, rather than
+        /// new events.
+        pub drops_oldest: bool = Flag,
     }
 }
 
@@ -47,6 +50,23 @@ record! {
         pub destination: Destination = RecordForm,
         /// Set if the session is destroyed: the task ends when the relay has everything.
         pub has_ended: bool = Flag,
+        /// Size in bytes of the packets that the forwarder was asked to drop since it has started.
+        pub to_drop: u64 = Number,
+    }
+}
+
+record! {
+    /// Report that the forwarder has dropped packets to make room in a spool.
+    #[derive(Copy)]
+    pub struct DroppedPackets {
+        /// Number of the session ([`ForwardTask::number`]).
+        pub number: u64 = Number,
+        /// Value of [`ForwardTask::to_drop`] that this report answers.
+        pub to_drop: u64 = Number,
+        /// Number of packets that were dropped since the last report.
+        pub packets: u64 = Number,
+        /// Size of these packets in bytes.
+        pub bytes: u64 = Number,
     }
 }
 

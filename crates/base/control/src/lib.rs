@@ -85,7 +85,8 @@ pub use complete_time::{COMPLETE_FILE, CompleteTime};
 pub use decoder::{Decoder, Received};
 pub use fault::{DecodeError, Fault, Reason};
 pub use forwarding::{
-    Destination, ForwardProgress, ForwardReport, ForwardTask, Forwarding, SessionForward,
+    Destination, DroppedPackets, ForwardProgress, ForwardReport, ForwardTask, Forwarding,
+    SessionForward,
 };
 pub use handshake::{Answer, Clock, Hello, Opening, Refused, Role, Welcome};
 pub use message::{HEADER_SIZE, Kind, Messages, encode};

@@ -5,7 +5,10 @@
 use crate::completeness::Completeness;
 use crate::session::SessionId;
 use crate::source::ConnectionId;
-use blkkin_control::{ForwardProgress, ForwardReport, ForwardTask, Forwarding, Reply};
+use blkkin_control::{
+    DroppedPackets, ForwardProgress, ForwardReport, ForwardTask, Forwarding, Reply,
+};
+use std::time::{Duration, Instant};
 
 /// Sessions to forward, with their progress.
 #[derive(Debug, Default)]
@@ -22,7 +25,14 @@ struct ForwardedSession {
     task: ForwardTask,
     progress: ForwardProgress,
     completeness: Completeness,
+    /// Time at which the forwarder was last asked to drop packets.
+    asked: Option<Instant>,
+    /// Set while the forwarder has not answered that.
+    is_dropping: bool,
 }
+
+/// Minimum time between two requests to drop packets of a session.
+const DROP_PAUSE: Duration = Duration::from_millis(100);
 
 impl Forwardings {
     pub(crate) fn is_empty(&self) -> bool {
@@ -35,11 +45,13 @@ impl Forwardings {
     }
 
     /// Adds a session; `is_resumed` is set if an earlier agent has created it.
-    pub(crate) fn add(&mut self, task: ForwardTask, is_resumed: bool) {
+    pub(crate) fn add(&mut self, mut task: ForwardTask, is_resumed: bool) {
+        task.to_drop = 0;
         let trouble = Some("the forwarder has not connected yet".to_owned());
         let progress = ForwardProgress { trouble, ..ForwardProgress::default() };
         let completeness = Completeness::new(is_resumed);
-        self.list.push(ForwardedSession { task, progress, completeness });
+        let (asked, is_dropping) = (None, false);
+        self.list.push(ForwardedSession { task, progress, completeness, asked, is_dropping });
         self.has_changed = true;
     }
 
@@ -94,6 +106,31 @@ impl Forwardings {
         is_over
     }
 
+    /// Asks the forwarder to drop the oldest packets of spools that are nearly full, if these are to
+    /// be dropped. `excess` returns how much a session has too much.
+    pub(crate) fn ask_for_room(&mut self, now: Instant, excess: impl Fn(SessionId) -> Option<u64>) {
+        for one in &mut self.list {
+            let has_asked = one.asked.is_some_and(|asked| now < asked + DROP_PAUSE);
+            let is_wanted = one.task.destination.drops_oldest && !one.task.has_ended;
+            if !is_wanted || one.is_dropping || has_asked {
+                continue;
+            }
+            if let Some(excess) = excess(one.task.number) {
+                one.task.to_drop = one.task.to_drop.saturating_add(excess.max(1));
+                (one.asked, one.is_dropping) = (Some(now), true);
+                self.has_changed = true;
+            }
+        }
+    }
+
+    /// Notes that the forwarder has dropped packets. Returns false if it was not asked to.
+    pub(crate) fn note_dropped(&mut self, dropped: DroppedPackets) -> bool {
+        let DroppedPackets { number, to_drop, .. } = dropped;
+        let mut list = self.list.iter_mut();
+        let own = list.find(|one| one.task.number == number && one.task.to_drop == to_drop);
+        own.is_some_and(|one| std::mem::replace(&mut one.is_dropping, false))
+    }
+
     /// Lets the forwarder wait for the next change; a forwarder that has just connected gets the
     /// list at once.
     pub(crate) fn wait(&mut self, forwarder: ConnectionId, is_first: bool) {
@@ -107,6 +144,7 @@ impl Forwardings {
             for one in &mut self.list {
                 one.progress.is_connected = false;
                 one.progress.trouble = Some("the forwarder has ended, and is started again".into());
+                (one.task.to_drop, one.is_dropping) = (0, false);
             }
         }
     }

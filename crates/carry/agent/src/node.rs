@@ -594,6 +594,10 @@ impl Node {
         if self.sessions.forwardings.is_empty() && !self.sessions.forwardings.has_forwarder() {
             return;
         }
+        let Sessions { list, forwardings, .. } = &mut self.sessions;
+        forwardings.ask_for_room(Instant::now(), |id| {
+            list.iter().find(|session| session.id == id)?.size_limit.excess()
+        });
         if let Some(Err(error)) = self.forwarder.as_mut().map(|one| one.start(&self.socket)) {
             self.log.line(&format!("cannot start the forwarder of sessions: {error}"));
             self.forwarder = None;

@@ -387,6 +387,13 @@ impl RequestHandler<'_> {
                     false => Ok(Answer::Unchanged),
                 }
             }
+            Request::ReportDropped(dropped) => {
+                check_forwarder(who)?;
+                if self.sessions.forwardings.note_dropped(dropped) {
+                    self.sessions.count_dropped(dropped);
+                }
+                Ok(Answer::Unchanged)
+            }
             Request::ListApplications(wanted) => Ok(Answer::List(self.list_programs(who, &wanted))),
             Request::Status(name) => self.status(who, name.as_deref()),
             Request::GetSampling => {
@@ -543,6 +550,11 @@ impl RequestHandler<'_> {
             let what = format!("`{}` is no address of a relay", destination.target);
             return Err(failed(code::BAD_VALUE, what));
         }
+        let is_limited = session.size_limit.size_max().is_some() && destination.is_spool;
+        if destination.drops_oldest && !is_limited {
+            let what = "only a spool with a size limit drops its oldest packets".to_owned();
+            return Err(failed(code::BAD_VALUE, what));
+        }
         let forwardings = &mut self.sessions.forwardings;
         if session.activity != Activity::New || forwardings.has(session.id) {
             let what = format!("session `{name}` is forwarded already, or has been started");
@@ -561,6 +573,7 @@ impl RequestHandler<'_> {
             directory: session.output.path().to_owned(),
             destination,
             has_ended: false,
+            to_drop: 0,
         };
         forwardings.add(task, false);
         Ok(Answer::Done(vec![]))

@@ -16,8 +16,8 @@ use crate::reach;
 use crate::saved::SavedState;
 use crate::session::{RetiredChunks, SamplingRules, Session, SessionId};
 use blkkin_control::{
-    Cause, Clock, Reply, Retention, SavedLimit, SavedLoss, SavedRetention, SavedRingTotals,
-    SavedSampling, SavedSession, StateRecord, encode,
+    Cause, Clock, DroppedPackets, Reply, Retention, SavedLimit, SavedLoss, SavedRetention,
+    SavedRingTotals, SavedSampling, SavedSession, StateRecord, encode,
 };
 use blkkin_sys::socket::Peer;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -157,6 +157,18 @@ impl Sessions {
                 completeness.note(session.rates.time_ns(clock, *end).unwrap_or(0));
             }
         }
+    }
+
+    /// Counts packets of a spool that the forwarder has dropped.
+    pub(crate) fn count_dropped(&mut self, dropped: DroppedPackets) {
+        let DroppedPackets { number, packets, bytes, .. } = dropped;
+        if let Some(session) = self.get(number) {
+            session.size_limit.remove(bytes);
+        }
+        let mut losses = Losses::default();
+        let reason = "the oldest packets made room for newer ones before the relay had them";
+        losses.add(Cause::Size, Amount::packets(packets).because(Some(reason.to_owned())));
+        self.count_loss(number, &losses);
     }
 
     /// Returns the retention that a session's creator has stated, as a reply to a command.

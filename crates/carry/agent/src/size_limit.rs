@@ -66,6 +66,14 @@ impl SizeLimit {
         self.size_max.load(Relaxed).saturating_sub(self.written.load(Relaxed))
     }
 
+    /// Returns how much has to be removed until three quarters of the limit are used; `None` unless
+    /// more than seven eighths are.
+    pub(crate) fn excess(&self) -> Option<u64> {
+        let max = self.size_max()?;
+        let (room, written) = (self.room(), self.written.load(Relaxed));
+        (room < max / 8).then(|| written.saturating_sub(max - max / 4))
+    }
+
     pub(crate) fn add(&self, size: u64) {
         self.written.fetch_add(size, Relaxed);
         self.changes.fetch_add(1, Relaxed);

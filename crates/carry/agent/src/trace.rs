@@ -22,11 +22,10 @@ use blkkin_ctf::schema::{EnvValue, Schema, Uuid};
 use blkkin_ctf::tsdl::{WriteProgress, write_additions};
 use blkkin_lttng::{INDEX_HEADER_SIZE, IndexEntry, IndexLayout, PacketIndex, index_path};
 use blkkin_ring::packet::{self, Header};
-use rustix::fs::SeekFrom;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -118,6 +117,8 @@ const SAME_NAME_MAX: u32 = 1000;
 const UNINDEXED_MAX: u32 = 1 << 17;
 /// Size of metadata in bytes above which the time for rewriting it is limited by a token bucket.
 const LARGE: usize = 64 << 10;
+/// Size in bytes of the blocks in which the system counts the space of a file.
+const BLOCK: u64 = 512;
 const METADATA: &str = "metadata";
 const METADATA_NEW: &str = ".metadata.new";
 /// Name of the mark: an empty file that is removed when a trace is ended, unless the trace misses
@@ -277,8 +278,8 @@ impl Trace {
         let index = Some((index, INDEX_HEADER_SIZE as u64));
         let mut file = StreamFile { data: Arc::new(data), size: 0, last: None, index };
         file.find_end(kept)?;
-        let removed = rustix::fs::seek(&file.data, SeekFrom::Data(0)).unwrap_or(0);
-        let kept = file.size.saturating_sub(removed);
+        // Packets of a spool that were sent or dropped take no space.
+        let kept = file.size.min(file.data.metadata()?.blocks().saturating_mul(BLOCK));
         self.size_limit.iter().for_each(|bound| bound.add(kept));
         let last = file.last;
         self.files.insert(key, file);

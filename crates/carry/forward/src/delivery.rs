@@ -2,6 +2,7 @@
 
 use crate::forwarder::{Forwarder, SessionName, Totals, now_s};
 use crate::positions::Positions;
+use crate::sent_positions::SentPositions;
 use crate::spool;
 use crate::target::Target;
 use crate::watcher::{Changes, Watcher};
@@ -9,6 +10,7 @@ use blkkin_secure::Credentials;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Delivery of the traces below a directory. What a relay has acknowledged is not sent again, so
@@ -22,6 +24,7 @@ pub struct Delivery {
     credentials: Option<ReadCredentials>,
     is_spool: bool,
     positions: Positions,
+    sent: Arc<SentPositions>,
     watcher: Watcher,
     forwarder: Option<Forwarder>,
     /// Numbers of what was sent over earlier connections.
@@ -103,6 +106,7 @@ impl Delivery {
             credentials: None,
             is_spool: false,
             positions: Positions::default(),
+            sent: Arc::default(),
             watcher: Watcher::new(),
             forwarder: None,
             totals: Totals::default(),
@@ -127,7 +131,14 @@ impl Delivery {
     /// this one gets. Waits while another one delivers the directory.
     pub fn resume(mut self) -> io::Result<Delivery> {
         self.positions = Positions::read(&self.root)?;
+        self.sent.begin_with(&self.positions);
         Ok(self)
+    }
+
+    /// Shares the positions up to which packets were sent with a [`Trimmer`](crate::Trimmer).
+    pub fn with_positions(mut self, sent: Arc<SentPositions>) -> Delivery {
+        self.sent = sent;
+        self
     }
 
     /// Removes packets that the relay has acknowledged, and traces that have ended.
@@ -168,7 +179,7 @@ impl Delivery {
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
         let Delivery { target, session, root, positions, watcher, is_spool, .. } = self;
-        let credentials = &self.credentials;
+        let (credentials, positions_sent) = (&self.credentials, &self.sent);
         let forwarder = match &mut self.forwarder {
             Some(forwarder) => forwarder,
             none => {
@@ -179,7 +190,9 @@ impl Delivery {
                     (true, Some(ReadCredentials(read))) => Some(read()?),
                     (true, None) => return Err(io::Error::other("there are no credentials")),
                 };
-                let new = Forwarder::connect(target, session, root, *is_spool, credentials)?;
+                let shared = positions_sent.clone();
+                let new =
+                    Forwarder::connect(target, session, root, *is_spool, shared, credentials)?;
                 report(Report::Connected(new.path()));
                 self.has_connected = true;
                 none.insert(new)

@@ -2,6 +2,7 @@
 
 use crate::connection::Connection;
 use crate::positions::{Position, Positions};
+use crate::sent_positions::SentPositions;
 use crate::spool::{SpoolStream, SpoolTrace, find_traces, is_recorded, remove_chunk};
 use crate::target::Target;
 use crate::watcher::{Changes, Watcher};
@@ -17,6 +18,7 @@ use std::fs;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 /// Sender of the traces below a directory over one connection.
@@ -47,6 +49,8 @@ pub(crate) struct Forwarder {
     complete_ns: u64,
     totals: Totals,
     is_spool: bool,
+    /// Positions up to which packets were sent, for the thread that drops others.
+    sent: Arc<SentPositions>,
 }
 
 /// Name of a session at a relay.
@@ -118,6 +122,8 @@ struct SentTrace {
 struct SentStream {
     handle: u64,
     stream: SpoolStream,
+    /// Name of the stream among all streams of the directory.
+    key: String,
     /// Number of packets that were sent over this connection.
     packets: u64,
     /// Number of packets over this connection and position in the file, about which the relay was
@@ -137,10 +143,15 @@ impl SentStream {
         &mut self,
         connection: &mut Connection,
         totals: &mut Totals,
+        sent: &SentPositions,
         buffer: &mut Vec<u8>,
     ) -> Result<Option<u64>, SendError> {
-        let Some(entry) = self.stream.next().map_err(SendError::Spool)? else { return Ok(None) };
-        self.stream.read(&entry, buffer).map_err(SendError::Spool)?;
+        let mut positions = sent.lock();
+        let Some(entry) = self.stream.read_next(buffer).map_err(SendError::Spool)? else {
+            return Ok(None);
+        };
+        positions.set(&self.key, self.stream.position());
+        drop(positions);
         let (stream, net_sequence) = (self.handle, self.packets);
         let padding = entry.packet.packet_bits / 8 - buffer.len() as u64;
         let (data_size, padding_size) = (buffer.len() as u32, padding as u32);
@@ -198,10 +209,6 @@ fn is_passing(error: &io::Error) -> bool {
     ![InvalidData, NotFound, Other, UnexpectedEof].contains(&error.kind())
 }
 
-fn key(trace: &SpoolTrace, stream: &str) -> String {
-    format!("{}/{stream}", trace.path)
-}
-
 /// Interval of the live timer that the session declares, in microseconds. Viewers use it to show
 /// how late events may be.
 const LIVE_TIMER_US: u32 = 1000;
@@ -238,6 +245,7 @@ impl Forwarder {
         session: &SessionName,
         root: &Path,
         is_spool: bool,
+        sent: Arc<SentPositions>,
         credentials: Option<Credentials>,
     ) -> io::Result<Forwarder> {
         let mut connection = Connection::open(target, credentials)?;
@@ -275,6 +283,7 @@ impl Forwarder {
             complete_ns: 0,
             totals: Totals::default(),
             is_spool,
+            sent,
         })
     }
 
@@ -432,7 +441,7 @@ impl Forwarder {
 
     /// Adds the stream files that appeared. Returns true if there are any.
     fn add_new_streams(&mut self, number: usize, positions: &Positions) -> Result<bool, SendError> {
-        let Forwarder { traces, connection, .. } = self;
+        let Forwarder { traces, connection, sent: sent_positions, .. } = self;
         let Some(sent) = traces.get_mut(number) else { return Ok(false) };
         let is_known = |name: &str| sent.streams.iter().any(|own| own.stream.name == name);
         let found = sent.trace.new_streams(is_known).map_err(SendError::Spool)?;
@@ -441,12 +450,15 @@ impl Forwarder {
         let has_new = !new.is_empty();
         for mut stream in new {
             let handle = add_stream(connection, &sent.trace, &stream.name)?;
-            let Position { packets, last_end } = positions.of(&key(&sent.trace, &stream.name));
+            let key = sent.trace.key(&stream.name);
+            let Position { packets, last_end } = positions.of(&key);
             stream.skip_to(packets, last_end).map_err(SendError::Spool)?;
             let acknowledged = stream.position();
+            sent_positions.lock().set(&key, acknowledged);
             sent.streams.push(SentStream {
                 handle,
                 stream,
+                key,
                 packets: 0,
                 asked: None,
                 acknowledged,
@@ -507,8 +519,9 @@ impl Forwarder {
             let entries = own.stream.entries().map_err(SendError::Spool)?;
             if let Some(position) = own.stream.rewound(entries).map_err(SendError::Spool)? {
                 own.stream.rewind(position);
+                self.sent.lock().set(&own.key, position);
                 (own.acknowledged, own.asked) = (own.acknowledged.min(position), None);
-                positions.remove(&key(&sent.trace, &own.stream.name));
+                positions.remove(&own.key);
             }
             let packets = entries.saturating_sub(own.stream.position());
             waiting.extend((packets > 0).then_some((at, packets)));
@@ -523,11 +536,12 @@ impl Forwarder {
             if waiting > PACKETS_AT_ONCE {
                 pause = Some(Duration::ZERO);
             }
-            let Forwarder { traces, connection, totals, newest, beacon, .. } = self;
+            let Forwarder { traces, connection, totals, newest, beacon, sent: positions, .. } =
+                self;
             let Some(sent) = traces.get_mut(number) else { continue };
             let Some(own) = sent.streams.get_mut(stream) else { continue };
             for _ in 0..waiting.min(PACKETS_AT_ONCE) {
-                let end = own.send_next(connection, totals, &mut buffer)?;
+                let end = own.send_next(connection, totals, positions, &mut buffer)?;
                 if let (Some(end), Some(clock)) = (end, sent.trace.clock) {
                     *newest = (*newest).max(Some(clock.to_ns(end)));
                 }
@@ -584,8 +598,7 @@ impl Forwarder {
         let Forwarder { traces, connection, .. } = self;
         let mut is_complete = true;
         for sent in traces {
-            let SentTrace { trace, streams, .. } = sent;
-            for own in streams.iter_mut().filter(|own| !own.is_acknowledged()) {
+            for own in sent.streams.iter_mut().filter(|own| !own.is_acknowledged()) {
                 let (packets, last_end) = (own.stream.position(), own.stream.last_end());
                 let now = (own.packets, Position { packets, last_end });
                 let (packets, position) = *own.asked.get_or_insert(now);
@@ -596,7 +609,7 @@ impl Forwarder {
                     continue;
                 }
                 (own.asked, own.acknowledged) = (None, position.packets);
-                positions.set(&key(trace, &own.stream.name), position);
+                positions.set(&own.key, position);
                 is_complete &= own.is_acknowledged();
             }
         }
@@ -663,6 +676,7 @@ impl Forwarder {
         if !self.is_spool {
             return;
         }
+        sent.streams.iter().for_each(|own| self.sent.lock().remove(&own.key));
         match remove_trace(&sent.trace, positions) {
             Ok(size) => self.totals.bytes_removed += size,
             Err(error) => warn(&format!("{}: {error}", sent.trace.directory.display())),
@@ -739,7 +753,7 @@ fn is_new(trace: &SpoolTrace, positions: &Positions) -> io::Result<bool> {
     }
     let mut is_known = false;
     for mut stream in trace.new_streams(|_| false)?.0 {
-        let key = key(trace, &stream.name);
+        let key = trace.key(&stream.name);
         let Position { packets, last_end } = positions.of(&key);
         stream.skip_to(packets, last_end)?;
         if stream.waiting()? > 0 {
@@ -755,7 +769,7 @@ fn is_new(trace: &SpoolTrace, positions: &Positions) -> io::Result<bool> {
 fn remove_trace(trace: &SpoolTrace, positions: &mut Positions) -> io::Result<u64> {
     let mut size = 0;
     for mut stream in trace.new_streams(|_| false)?.0 {
-        let key = key(trace, &stream.name);
+        let key = trace.key(&stream.name);
         let Position { packets, last_end } = positions.of(&key);
         stream.skip_to(packets, last_end)?;
         size += stream.bytes_left()?;

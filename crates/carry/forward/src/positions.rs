@@ -60,6 +60,11 @@ impl Positions {
         self.acknowledged.get(path).copied().unwrap_or_default()
     }
 
+    /// Returns the positions of all streams.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&str, Position)> {
+        self.acknowledged.iter().map(|(path, position)| (&**path, *position))
+    }
+
     /// Returns whether packets of a stream were acknowledged.
     pub(crate) fn has(&self, path: &str) -> bool {
         self.acknowledged.contains_key(path)

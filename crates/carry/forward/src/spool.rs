@@ -16,11 +16,12 @@ use rustix::fs::{FallocateFlags, fallocate};
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// A trace below the directory.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct SpoolTrace {
     pub(crate) directory: PathBuf,
     /// Path below the directory, with `/` between its components.
@@ -52,6 +53,11 @@ pub(crate) struct SpoolStream {
     /// Number of entries whose packets are no longer needed, and size of these packets in bytes.
     removed: u64,
     bytes_removed: u64,
+    /// Position in the data file after the last packet that was read or skipped.
+    data_position: u64,
+    /// Sizes in bytes of packets that were dropped before they were read, with the positions after
+    /// them, unless they are in `removed`.
+    gaps: VecDeque<(u64, u64)>,
 }
 
 const METADATA: &str = "metadata";
@@ -161,6 +167,11 @@ impl SpoolTrace {
         let is_divided =
             is_program(own, &mut rest.clone()) || own == "kernel" && rest.next().is_some();
         is_divided.then_some(first)
+    }
+
+    /// Returns the name of a stream among all streams of the directory.
+    pub(crate) fn key(&self, stream: &str) -> String {
+        format!("{}/{stream}", self.path)
     }
 
     /// Reads the text of the metadata; `None` while it is empty or incomplete.
@@ -289,6 +300,8 @@ impl SpoolStream {
             recent: VecDeque::new(),
             removed: 0,
             bytes_removed: 0,
+            data_position: 0,
+            gaps: VecDeque::new(),
         }))
     }
 
@@ -317,7 +330,12 @@ impl SpoolStream {
     /// Continues at an earlier position that [`rewound`](Self::rewound) has returned.
     pub(crate) fn rewind(&mut self, position: u64) {
         self.recent.retain(|(at, _)| *at <= position);
+        self.gaps.retain(|(at, _)| *at < position);
         self.read = position;
+        self.data_position = match position.checked_sub(1).map(|last| self.entry(last)) {
+            Some(Ok(last)) => last.data_end(),
+            _ => 0,
+        };
         if position == 0 {
             (self.removed, self.bytes_removed) = (0, 0);
         }
@@ -344,7 +362,8 @@ impl SpoolStream {
             self.read = position;
             self.note(last_end);
             self.removed = position;
-            self.bytes_removed = last.offset.saturating_add(last.packet.packet_bits / 8);
+            self.bytes_removed = last.data_end();
+            self.data_position = self.bytes_removed;
         }
         Ok(())
     }
@@ -366,23 +385,53 @@ impl SpoolStream {
         }
         let kept = position - 1;
         let entry = self.entry(kept)?;
-        let writable = |path: &Path| File::options().write(true).open(path);
-        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        let header = INDEX_HEADER_SIZE as u64;
-        let index = writable(&index_path(trace, &self.name))?;
-        let data = writable(&trace.join(&self.name))?;
-        // Without their entries, packets are not looked for.
-        for (file, from, to) in
-            [(&index, header, self.layout.offset_of(kept)), (&data, 0, entry.offset)]
-        {
-            if from < to {
-                fallocate(file, flags, from, to - from)?;
-            }
-        }
-        let end = entry.offset.saturating_add(entry.packet.packet_bits / 8);
+        let entries = INDEX_HEADER_SIZE as u64..self.layout.offset_of(kept);
+        self.free(trace, entries, 0..entry.offset)?;
+        let end = entry.data_end();
         let before = std::mem::replace(&mut self.bytes_removed, end);
         self.removed = position;
-        Ok(end.saturating_sub(before))
+        let passed = self.gaps.partition_point(|(at, _)| *at < position);
+        let dropped: u64 = self.gaps.drain(..passed).map(|(_, size)| size).sum();
+        Ok(end.saturating_sub(before).saturating_sub(dropped))
+    }
+
+    /// Frees the space of the packets and entries in the positions `from..until` that are not freed
+    /// yet, so that they are skipped. Returns the number and the size in bytes of these packets.
+    pub(crate) fn drop_between(
+        &self,
+        from: u64,
+        until: u64,
+        trace: &Path,
+    ) -> io::Result<(u64, u64)> {
+        let (mut packets, mut bytes, mut data) = (0, 0, None);
+        for number in from..until {
+            if !self.is_removed(number) {
+                let entry = self.entry(number)?;
+                let from = data.map_or(entry.offset, |data: Range<u64>| data.start);
+                data = Some(from..entry.data_end());
+                (packets, bytes) = (packets + 1, bytes + entry.packet.packet_bits / 8);
+            }
+        }
+        if let Some(data) = data {
+            let entries = self.layout.offset_of(from)..self.layout.offset_of(until);
+            self.free(trace, entries, data)?;
+        }
+        Ok((packets, bytes))
+    }
+
+    /// Frees the space of parts of the index and the data file. The files keep their sizes.
+    fn free(&self, trace: &Path, entries: Range<u64>, data: Range<u64>) -> io::Result<()> {
+        let writable = |path: &Path| File::options().write(true).open(path);
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let index_file = writable(&index_path(trace, &self.name))?;
+        let data_file = writable(&trace.join(&self.name))?;
+        // Without their entries, packets are not looked for.
+        for (file, part) in [(&index_file, entries), (&data_file, data)] {
+            if !part.is_empty() {
+                fallocate(file, flags, part.start, part.end - part.start)?;
+            }
+        }
+        Ok(())
     }
 
     /// Returns the size of the packets in bytes that were not removed.
@@ -411,25 +460,49 @@ impl SpoolStream {
         }
     }
 
-    /// Returns the entry of the next packet, after those that were removed; `None` if it is not
-    /// written yet.
-    pub(crate) fn next(&mut self) -> io::Result<Option<IndexEntry>> {
+    /// Returns the entry of the next packet that was not removed, with its number; `None` if it is
+    /// not written yet.
+    fn find_next(&self) -> io::Result<Option<(u64, IndexEntry)>> {
+        let mut number = self.read;
         loop {
-            match self.entry(self.read) {
+            match self.entry(number) {
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-                Err(_) if self.is_removed(self.read) => self.read += 1,
-                entry => return entry.map(Some),
+                Err(_) if self.is_removed(number) => number += 1,
+                entry => return Ok(Some((number, entry?))),
             }
         }
     }
 
-    /// Reads the bytes of a packet without its padding into `buffer`, and advances to the next
-    /// packet.
-    pub(crate) fn read(&mut self, entry: &IndexEntry, buffer: &mut Vec<u8>) -> io::Result<()> {
+    /// Returns the entry of the next packet that was not removed, unless it is the last one, from
+    /// which a recorder continues.
+    pub(crate) fn next_droppable(&self) -> io::Result<Option<IndexEntry>> {
+        let entries = self.entries()?;
+        Ok(self.find_next()?.filter(|(number, _)| number + 1 < entries).map(|(_, entry)| entry))
+    }
+
+    /// Sets the position, without a check of the packet before it.
+    pub(crate) fn begin_at(&mut self, position: u64) {
+        self.read = position;
+    }
+
+    /// Skips the next packet that was not removed.
+    pub(crate) fn skip_next(&mut self) -> io::Result<()> {
+        self.read = self.find_next()?.map_or(self.read, |(number, _)| number + 1);
+        Ok(())
+    }
+
+    /// Reads the bytes of the next packet that was not removed, without its padding, into `buffer`,
+    /// and advances to the one after it. Returns its entry; `None` if it is not written yet.
+    pub(crate) fn read_next(&mut self, buffer: &mut Vec<u8>) -> io::Result<Option<IndexEntry>> {
+        let Some((number, entry)) = self.find_next()? else { return Ok(None) };
         buffer.resize(entry.packet.content_bits.div_ceil(8) as usize, 0);
         self.data.read_exact_at(buffer, entry.offset)?;
-        self.read += 1;
+        if number > self.read {
+            self.gaps.push_back((number, entry.offset.saturating_sub(self.data_position)));
+        }
+        self.read = number + 1;
+        self.data_position = entry.data_end();
         self.note(entry.packet.end);
-        Ok(())
+        Ok(Some(entry))
     }
 }

@@ -2,7 +2,9 @@
 
 use crate::delivery::{Delivery, Persistence, Report};
 use crate::forwarder::{SessionName, Totals};
+use crate::sent_positions::SentPositions;
 use crate::target::Target;
+use crate::trimmer::{Dropped, Trimmer};
 use blkkin_control::{COMPLETE_FILE, CompleteTime};
 use blkkin_ctf::metadata::unpack;
 use blkkin_lttng::viewer::{Reply, Request, RequestKind, Seek};
@@ -15,6 +17,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -491,4 +494,94 @@ fn a_spool_removes_what_has_arrived() {
     assert_eq!((totals.packets, totals.bytes_removed), (100_001, 12 * 100_001));
     assert!(!fixture.from.0.exists(), "the empty directory stays");
     assert_eq!(fixture.packets_at_relay("ch_0").len(), 12 * 100_001);
+}
+
+/// Returns the numbers of packets at the relay, as [`append`] has written them.
+fn numbers_at_relay(fixture: &Fixture, stream: &str) -> Vec<u64> {
+    let packets = fixture.packets_at_relay(stream);
+    let number =
+        |packet: &[u8]| u64::from(u32::from_le_bytes(packet[4..8].try_into().unwrap())) / 12;
+    packets.chunks(12).map(number).collect()
+}
+
+/// Returns the space that a stream's file takes, in bytes.
+fn space(trace: &Path, stream: &str) -> u64 {
+    fs::metadata(trace.join(stream)).unwrap().blocks() * 512
+}
+
+/// While the relay is away, the oldest packets of all streams are dropped: those with the earliest
+/// ends. The rest arrives, and all is counted once as removed.
+#[test]
+fn the_oldest_packets_are_dropped() {
+    let mut fixture = Fixture::new();
+    let trace = fixture.from.0.join("ust/pid/a");
+    make_trace(&trace);
+    fs::write(trace.join(".recording"), "").unwrap();
+    append(&trace, "ch_0", 1);
+    let sent = Arc::<SentPositions>::default();
+    let trimmer = Trimmer::new(fixture.from.0.clone(), sent.clone());
+    // What was acknowledged is not known yet.
+    assert_eq!(trimmer.drop_oldest(1), Dropped::default());
+    let delivery = fixture.delivery(Persistence::Follow).with_positions(sent);
+    let running = Running::start(delivery.resume().unwrap().remove_delivered());
+    assert_eq!(running.await_report("has"), "1");
+    fixture.stop_relay();
+    running.await_report("lost");
+    append(&trace, "ch_0", 3000);
+    append(&trace, "ch_1", 2000);
+    let before = space(&trace, "ch_0");
+    let dropped = trimmer.drop_oldest(3000 * 12);
+    assert_eq!(dropped, Dropped { packets: 3000, bytes: 3000 * 12 });
+    assert!(space(&trace, "ch_0") < before);
+    let more = trimmer.drop_oldest(100);
+    assert_eq!(more, Dropped { packets: 9, bytes: 9 * 12 });
+    fs::remove_file(trace.join(".recording")).unwrap();
+    fixture.restart_relay();
+    running.await_report("has");
+    let totals = running.end().unwrap();
+    assert_eq!(totals.packets, 1 + 5000 - 3009);
+    assert_eq!(totals.bytes_removed + 3009 * 12, 5001 * 12);
+    let (first, second) = (numbers_at_relay(&fixture, "ch_0"), numbers_at_relay(&fixture, "ch_1"));
+    assert_eq!((first[0], *first.last().unwrap(), *second.last().unwrap()), (0, 3000, 1999));
+    // Both streams have dropped packets of the same time.
+    assert!(first[1].abs_diff(second[0]) <= 1, "{} {}", first[1], second[0]);
+    for numbers in [&first[1..], &second] {
+        assert!(numbers.windows(2).all(|pair| pair[0] + 1 == pair[1]));
+    }
+}
+
+/// Each packet is sent or counted as dropped, whatever the sender does meanwhile. The last packet
+/// of a stream is never dropped.
+#[test]
+fn packets_are_sent_or_dropped() {
+    let mut fixture = Fixture::new();
+    let trace = fixture.from.0.join("ust/pid/a");
+    make_trace(&trace);
+    fs::write(trace.join(".recording"), "").unwrap();
+    let sent = Arc::<SentPositions>::default();
+    let trimmer = Trimmer::new(fixture.from.0.clone(), sent.clone());
+    let delivery = fixture.delivery(Persistence::Follow).with_positions(sent);
+    let running = Running::start(delivery.resume().unwrap().remove_delivered());
+    running.await_report("connected");
+    let (mut dropped, mut written) = (0, 0);
+    for round in 0..60 {
+        if round == 20 {
+            fixture.stop_relay();
+        }
+        if round == 40 {
+            fixture.restart_relay();
+        }
+        append(&trace, "ch_0", 500);
+        written += 500;
+        dropped += trimmer.drop_oldest(200 * 12).packets;
+    }
+    dropped += trimmer.drop_oldest(u64::MAX).packets;
+    fs::remove_file(trace.join(".recording")).unwrap();
+    running.end().unwrap();
+    let mut numbers = numbers_at_relay(&fixture, "ch_0");
+    numbers.sort_unstable();
+    numbers.dedup();
+    assert_eq!(numbers.len() as u64 + dropped, written);
+    assert!(dropped > 0);
+    assert_eq!(numbers.last(), Some(&(written - 1)));
 }

@@ -86,6 +86,11 @@ impl IndexLayout {
 }
 
 impl IndexEntry {
+    /// Returns the position in the stream's file after the packet.
+    pub fn data_end(&self) -> u64 {
+        self.offset.saturating_add(self.packet.packet_bits / 8)
+    }
+
     /// Appends the entry to `out`.
     pub fn encode(&self, layout: IndexLayout, out: &mut Vec<u8>) {
         out.put_u64(self.offset);

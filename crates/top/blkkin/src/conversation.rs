@@ -416,6 +416,7 @@ fn names_of(request: &Request) -> (Option<&str>, Option<&str>) {
         | Request::AwaitForwarding(_)
         | Request::AwaitSignal(_)
         | Request::ReportForwarding(_)
+        | Request::ReportDropped(_)
         | Request::GetSampling
         | Request::SetSampling(_) => (None, None),
     }

@@ -19,8 +19,8 @@ pub(crate) struct Definition {
     /// Configuration of the session. Without an output directory, the agent chooses one.
     pub(crate) session: Session,
     pub(crate) retention: Retention,
-    /// Address of the relay to which the session is sent.
-    pub(crate) net: Option<Target>,
+    /// Relay to which the session is sent.
+    pub(crate) net: Option<Relay>,
     /// Limit on the total size of the session's traces in bytes.
     pub(crate) size_max: Option<u64>,
     /// Rotation of the trace, if it is divided into chunks.
@@ -28,6 +28,15 @@ pub(crate) struct Definition {
     pub(crate) channels: Vec<SessionChannel>,
     /// Rules in their order, each for one of the channels.
     pub(crate) rules: Vec<RedactedRule>,
+}
+
+/// Relay to which a session is sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Relay {
+    pub(crate) target: Target,
+    /// Set if packets that wait for the relay are dropped at the session's limit, the oldest first,
+    /// rather than new events.
+    pub(crate) drops_oldest: bool,
 }
 
 /// Version of the file's format.

@@ -28,6 +28,7 @@ pub(crate) fn to_json(forwarding: &Forwarding) -> Value {
         "destroyed": has_ended,
         "target": destination.target,
         "keeps_files": !destination.is_spool,
+        "drops": if destination.drops_oldest { "oldest" } else { "newest" },
         "connected": progress.is_connected,
         "path": (!progress.path.is_empty()).then_some(&progress.path),
         "packets": progress.packets,

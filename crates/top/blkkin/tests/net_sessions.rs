@@ -481,6 +481,86 @@ fn a_full_spool_counts_what_it_cannot_hold() {
     assert!(check_all(&relay.directory, tried) > 0);
 }
 
+/// A spool that drops its oldest packets has the newest ones when the relay is back. The gap is
+/// shown by viewers where it is, and its packets are counted.
+#[test]
+fn a_full_spool_drops_its_oldest_packets() {
+    check_oldest_dropped(false);
+}
+
+/// The next agent knows how many packets were dropped, and goes on.
+#[test]
+fn the_next_agent_drops_the_oldest_packets() {
+    check_oldest_dropped(true);
+}
+
+#[track_caller]
+fn check_oldest_dropped(is_agent_killed: bool) {
+    let node = Node::new();
+    let mut relay = Relay::start_in(node.directory.path(), Kind::Ours);
+    let mut agent = Some(start_agent(&node));
+    let options = ["--net", &relay.target(), "--size-max", "2M", "--drop", "oldest"];
+    node.run(&[&["session", "create", "s"], &options[..]].concat());
+    let small = ["--subbuf-size", "16K", "--num-subbuf", "64"];
+    node.run(&[&["channel", "create", "small"], &small[..]].concat());
+    node.run(&["event", "enable", "test:*"]);
+    node.run(&["session", "start", "s"]);
+    let mut program = node.program(100, 1000);
+    eventually("the relay has events", || {
+        forwardings(&node).first()?["packets"].as_u64().filter(|sent| *sent > 2)
+    });
+    relay.kill();
+    let away = program.count();
+    let losses = || {
+        let status = node.run(&["status", "--json"]);
+        let status: serde_json::Value = serde_json::from_str(&status).expect("JSON");
+        let count = |what: &str| status["lost"][what].as_u64().expect("a number");
+        (count("events"), count("packets"))
+    };
+    eventually("packets are dropped", || (losses().1 > 300).then_some(()));
+    if is_agent_killed {
+        let before = losses();
+        agent.take().into_iter().for_each(node::Running::kill);
+        agent = Some(start_agent(&node));
+        assert!(losses().1 >= before.1, "{before:?} {:?}", losses());
+        eventually("more packets are dropped", || (losses().1 > before.1 + 100).then_some(()));
+    }
+    let last = program.count();
+    relay.restart();
+    eventually("new events arrive", || {
+        let (numbers, _) = (relay.session().is_some()).then(|| read(&relay.directory))?;
+        numbers.last().filter(|number| **number > last).map(|_| ())
+    });
+    let tried = program.end();
+    node.run(&["session", "stop", "s"]);
+    let (events, packets) = losses();
+    node.run(&["session", "destroy", "s"]);
+    await_delivery(&node);
+    let (numbers, lost) = read(&relay.directory);
+    node::check_distinct(&numbers);
+    assert_eq!((events, numbers.first()), (lost, Some(&0)));
+    let viewed = node.run(&["view", "--json", relay.directory.to_str().unwrap()]);
+    let end: serde_json::Value =
+        serde_json::from_str(viewed.lines().last().expect("a line")).expect("JSON");
+    let missed = end["packets_lost"].as_u64().expect("a number");
+    // What the killed relay had not acknowledged, the next forwarder may drop again.
+    let twice = if is_agent_killed { 100 } else { 0 };
+    assert!((missed..=missed + twice).contains(&packets), "{missed} are missing of {packets}");
+    // The packets that the relay lacks are those after it went away.
+    let missing: Vec<u64> =
+        numbers.windows(2).filter(|pair| pair[1] - pair[0] > 300).map(|pair| pair[0]).collect();
+    assert!(missing.iter().all(|number| *number + 5000 > away), "{missing:?}, away at {away}");
+    assert!(numbers.len() as u64 + lost < tried);
+    if is_installed("babeltrace2") {
+        let viewed = Command::new("babeltrace2").arg(&relay.directory).output().unwrap();
+        let errors = String::from_utf8_lossy(&viewed.stderr);
+        let tells =
+            |line: &str| line.contains("Tracer discarded") && line.contains(" packets between");
+        assert!(errors.lines().any(tells), "{errors}");
+    }
+    drop(agent);
+}
+
 #[test]
 fn commands_say_what_is_wrong() {
     let node = Node::new();
@@ -494,6 +574,10 @@ fn commands_say_what_is_wrong() {
     check(&["session", "create", "s", "--net", "collector"], 2, "net://HOST");
     check(&["session", "create", "s", "--net", "net://a", "--snapshot"], 2, "--snapshot");
     check(&["session", "create", "s", "--net", "net://a", "--live"], 2, "--live");
+    let drop = ["session", "create", "s", "--size-max", "1M", "--drop", "oldest"];
+    check(&drop, 2, "add --net URL or --live");
+    check(&[&drop[..], &["--live", "-o", "t"]].concat(), 2, "--output");
+    check(&["session", "create", "s", "--live", "--files", "3"], 2, "before they are sent");
     let output = Path::new("/proc/none").to_str().unwrap();
     check(&["session", "create", "s", "--live", "-o", output], 1, "/proc/none");
     node.run(&["session", "create", "s", "--net", "net://127.0.0.1:1"]);

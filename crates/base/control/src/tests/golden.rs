@@ -8,18 +8,18 @@ use super::{decode, descriptors, frame, received};
 use crate::message::Messages;
 use crate::{
     Activity, AddChannel, Answer, Application, Applications, AwaitedChange, Cause, Channel,
-    ChannelRule, Chunk, Chunks, Clock, Context, Decoder, Destination, EventRule, EventType, Events,
-    EvictedRings, Failed, Field, FieldKind, ForwardProgress, ForwardReport, ForwardTask,
-    Forwarding, FromApplication, Hello, Hook, HookReport, KeepChannel, KernelRule, Level, Levels,
-    Loss, Mode, NewChannel, Opening, Orphan, Processes, Purpose, Quota, Reach, RecentSnapshot,
-    RedactedEvents, RedactedRule, Redaction, RedactionMethod, Refused, Reply, Request,
-    RetainingSession, Retention, Ring, RingTotals, Role, Rotation, Rule, Selection, Session,
-    SessionForward, SessionLimit, SessionRotation, SessionState, Snapshot, SpanSlot, ToApplication,
-    Unavailable, Version, Welcome, Width, code,
+    ChannelRule, Chunk, Chunks, Clock, Context, Decoder, Destination, DroppedPackets, EventRule,
+    EventType, Events, EvictedRings, Failed, Field, FieldKind, ForwardProgress, ForwardReport,
+    ForwardTask, Forwarding, FromApplication, Hello, Hook, HookReport, KeepChannel, KernelRule,
+    Level, Levels, Loss, Mode, NewChannel, Opening, Orphan, Processes, Purpose, Quota, Reach,
+    RecentSnapshot, RedactedEvents, RedactedRule, Redaction, RedactionMethod, Refused, Reply,
+    Request, RetainingSession, Retention, Ring, RingTotals, Role, Rotation, Rule, Selection,
+    Session, SessionForward, SessionLimit, SessionRotation, SessionState, Snapshot, SpanSlot,
+    ToApplication, Unavailable, Version, Welcome, Width, code,
 };
 
 fn destination() -> Destination {
-    Destination { target: "net:x".into(), is_spool: true }
+    Destination { target: "net:x".into(), is_spool: true, drops_oldest: true }
 }
 
 fn progress() -> ForwardProgress {
@@ -333,7 +333,7 @@ fn requests() {
                 session: "s".into(),
                 destination: destination(),
             }),
-            r#"0f000000 2003 01000000"s" 05000000"net:x" 01"#,
+            r#"10000000 2003 01000000"s" 05000000"net:x" 01 01"#,
         ),
         (Request::AwaitForwarding(true), "01000000 2103 01"),
         (
@@ -345,6 +345,10 @@ fn requests() {
             }),
             r#"2d000000 2203 0200000000000000 01 0400000000000000 0500000000000000 01000000"p"
                01 01000000"t" 0300000000000000 01"#,
+        ),
+        (
+            Request::ReportDropped(DroppedPackets { number: 2, to_drop: 3, packets: 4, bytes: 5 }),
+            "20000000 2303 0200000000000000 0300000000000000 0400000000000000 0500000000000000",
         ),
         (
             Request::DivideSession(SessionRotation {
@@ -519,9 +523,10 @@ fn replies() {
                 directory: "/tmp".into(),
                 destination: destination(),
                 has_ended: true,
+                to_drop: 7,
             }),
-            r#"28000000 2004 0200000000000000 01000000"s" e8030000 09000000 04000000"/tmp"
-               05000000"net:x" 01 01"#,
+            r#"31000000 2004 0200000000000000 01000000"s" e8030000 09000000 04000000"/tmp"
+               05000000"net:x" 01 01 01 0700000000000000"#,
         ),
         (
             Reply::Forwarding(Forwarding {
@@ -530,7 +535,7 @@ fn replies() {
                 progress: progress(),
                 has_ended: true,
             }),
-            r#"2c000000 2104 01000000"s" 05000000"net:x" 01 01 0400000000000000
+            r#"2d000000 2104 01000000"s" 05000000"net:x" 01 01 01 0400000000000000
                0500000000000000 01000000"p" 01 01000000"t" 01"#,
         ),
         (

@@ -8,8 +8,12 @@ use crate::output::agent_log;
 use crate::relay_credentials::CredentialReader;
 use blkkin_agent::{WaitingProcess, confine_forwarder};
 use blkkin_client::{Client, Timeouts};
-use blkkin_control::{Destination, ForwardProgress, ForwardReport, ForwardTask, Reply, Request};
-use blkkin_forward::{Delivery, Persistence, Report, SessionName, Totals};
+use blkkin_control::{
+    Destination, DroppedPackets, ForwardProgress, ForwardReport, ForwardTask, Reply, Request,
+};
+use blkkin_forward::{
+    Delivery, Dropped, Persistence, Report, SentPositions, SessionName, Totals, Trimmer,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -19,6 +23,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
@@ -52,6 +57,10 @@ struct Sending {
     /// Becomes readable for the thread when it is written to.
     ending: UnixStream,
     is_told: bool,
+    /// Requests to drop packets, for a thread that is not held up by the relay.
+    drops: Sender<u64>,
+    /// Value of [`ForwardTask::to_drop`] in the last of them.
+    to_drop: u64,
 }
 
 /// Starts the waiting forwarder of an agent; `None` if it cannot be started.
@@ -134,11 +143,11 @@ fn connect(socket: &Path) -> Result<Client, Error> {
 }
 
 /// Sends reports to the agent, until it ends.
-fn send_reports(mut client: Client, reports: &Receiver<ForwardReport>) {
+fn send_reports(mut client: Client, reports: &Receiver<Request>) {
     let mut has_logged = false;
     for report in reports {
         // The agent ends the process by closing its connections.
-        if let Err(error) = client.request_all(&Request::ReportForwarding(report))
+        if let Err(error) = client.request_all(&report)
             && !std::mem::replace(&mut has_logged, true)
         {
             agent_log(&format!("the agent refuses a report of the forwarder: {error}"));
@@ -150,7 +159,7 @@ fn send_reports(mut client: Client, reports: &Receiver<ForwardReport>) {
 fn apply(
     replies: Vec<Reply>,
     sendings: &mut HashMap<u64, Sending>,
-    reports: &Sender<ForwardReport>,
+    reports: &Sender<Request>,
     credentials: &CredentialReader,
 ) {
     let tasks = replies.into_iter().filter_map(|reply| match reply {
@@ -160,13 +169,14 @@ fn apply(
     let tasks: Vec<ForwardTask> = tasks.collect();
     sendings.retain(|number, _| tasks.iter().any(|task| task.number == *number));
     for task in tasks {
-        let (number, has_ended) = (task.number, task.has_ended);
+        let (number, has_ended, to_drop) = (task.number, task.has_ended, task.to_drop);
         let sending = match sendings.remove(&number) {
             Some(sending) => Ok(sending),
             None => Sending::start(task, reports.clone(), credentials.clone()),
         };
         match sending {
             Ok(mut sending) => {
+                sending.ask_to_drop(to_drop);
                 if has_ended {
                     sending.tell();
                 }
@@ -180,23 +190,33 @@ fn apply(
 impl Sending {
     fn start(
         task: ForwardTask,
-        reports: Sender<ForwardReport>,
+        reports: Sender<Request>,
         credentials: CredentialReader,
     ) -> io::Result<Sending> {
         let (ending, told) = UnixStream::pair()?;
+        let (drops, asked) = channel();
+        let positions = Arc::<SentPositions>::default();
+        drop_when_asked(&task, positions.clone(), asked, reports.clone())?;
         let work = move || {
             let (user, group) = (task.user, task.group);
             let progress = ForwardProgress::default();
             let (removed, removed_told) = (0, 0);
             let mut reporter =
-                Reporter { task, reports, credentials, progress, removed, removed_told };
+                Reporter { task, reports, credentials, positions, progress, removed, removed_told };
             while let Err(error) = blkkin_sys::as_user(user, group, || reporter.deliver(&told)) {
                 reporter.report(&Report::Lost(&error));
                 thread::sleep(RETRY_PAUSE);
             }
         };
         thread::Builder::new().name("forward".to_owned()).spawn(work)?;
-        Ok(Sending { ending, is_told: false })
+        Ok(Sending { ending, is_told: false, drops, to_drop: 0 })
+    }
+
+    /// Asks for packets to be dropped: as many bytes as the agent wants more than before.
+    fn ask_to_drop(&mut self, to_drop: u64) {
+        if std::mem::replace(&mut self.to_drop, to_drop) != to_drop {
+            let _ = self.drops.send(to_drop);
+        }
     }
 
     /// Tells the thread to end when the relay has everything.
@@ -205,6 +225,36 @@ impl Sending {
             let _ = self.ending.write_all(&[0]);
         }
     }
+}
+
+/// Starts a thread that drops the oldest packets of a spool for each request, until the session is
+/// no longer sent.
+fn drop_when_asked(
+    task: &ForwardTask,
+    positions: Arc<SentPositions>,
+    asked: Receiver<u64>,
+    reports: Sender<Request>,
+) -> io::Result<()> {
+    if !task.destination.drops_oldest {
+        return Ok(());
+    }
+    let (number, user, group) = (task.number, task.user, task.group);
+    let trimmer = Trimmer::new(task.directory.clone(), positions);
+    let work = move || {
+        let mut before = 0;
+        for to_drop in asked {
+            let bytes = to_drop - before;
+            let dropped = blkkin_sys::as_user(user, group, || Ok(trimmer.drop_oldest(bytes)));
+            let Dropped { packets, bytes } = dropped.unwrap_or_else(|error: io::Error| {
+                agent_log(&format!("cannot drop packets of a spool: {error}"));
+                Dropped::default()
+            });
+            before = to_drop;
+            let dropped = DroppedPackets { number, to_drop, packets, bytes };
+            let _ = reports.send(Request::ReportDropped(dropped));
+        }
+    };
+    thread::Builder::new().name("drop".to_owned()).spawn(work).map(drop)
 }
 
 /// Returns a text of a relay or of the file system in the form of a message: without control
@@ -219,8 +269,9 @@ fn printable(text: &str) -> String {
 /// Sender of one session, which reports to the agent.
 struct Reporter {
     task: ForwardTask,
-    reports: Sender<ForwardReport>,
+    reports: Sender<Request>,
     credentials: CredentialReader,
+    positions: Arc<SentPositions>,
     progress: ForwardProgress,
     /// Number of bytes removed from the spool, and how many of them the agent was told.
     removed: u64,
@@ -229,13 +280,14 @@ struct Reporter {
 
 impl Reporter {
     fn deliver(&mut self, told: &UnixStream) -> io::Result<()> {
-        let Destination { target, is_spool } = self.task.destination.clone();
+        let Destination { target, is_spool, .. } = self.task.destination.clone();
         let target = target.parse().map_err(io::Error::other)?;
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let (name, producer) = (self.task.name.clone(), blkkin_agent::new_uuid());
         let session = SessionName { host, name, producer };
         let directory = self.task.directory.clone();
         let delivery = Delivery::new(target, session, &directory, Persistence::Forever);
+        let delivery = delivery.with_positions(self.positions.clone());
         let credentials = self.credentials.clone();
         let mut delivery = delivery.with_credentials(move || credentials.read()).resume()?;
         if is_spool {
@@ -276,6 +328,6 @@ impl Reporter {
         let before = std::mem::replace(&mut self.removed_told, self.removed);
         let bytes_removed = self.removed.saturating_sub(before);
         let report = ForwardReport { number, progress, bytes_removed, is_delivered };
-        let _ = self.reports.send(report);
+        let _ = self.reports.send(Request::ReportForwarding(report));
     }
 }

@@ -131,6 +131,19 @@ struct Create {
     #[arg(long, value_name = "URL", conflicts_with = "snapshot")]
     net: Option<Target>,
 
+    /// What is dropped while --size-max is reached and the relay does not take packets: `newest`
+    /// events, which are not recorded then, or the `oldest` packets. Both are counted as lost
+    ///
+    /// Packets are dropped as a whole; viewers report the gap in their numbers where it is.
+    #[arg(
+        long,
+        value_name = "WHICH",
+        value_enum,
+        requires = "size_max",
+        conflicts_with = "output"
+    )]
+    drop: Option<Droppable>,
+
     /// Send the session to the relay on this machine: --net net://localhost
     #[arg(long, conflicts_with_all = ["snapshot", "net"])]
     live: bool,
@@ -140,6 +153,13 @@ struct Create {
 
     #[command(flatten)]
     agent: AgentArgs,
+}
+
+/// Part of a session that is dropped when its spool is full.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Droppable {
+    Newest,
+    Oldest,
 }
 
 /// List sessions, or show one in detail
@@ -338,6 +358,10 @@ fn create(args: Create) -> Result<Exit, Error> {
         let what = "--files, --total and --on-chunk could take chunks away before they are sent";
         return Err(Error::usage(what).hint("leave them out: the relay gets the same chunks"));
     }
+    if args.drop.is_some() && !is_sent {
+        let what = "--drop is for packets that wait for a relay";
+        return Err(Error::usage(what).hint("add --net URL or --live"));
+    }
     let purpose = if args.snapshot { Purpose::Snapshot } else { Purpose::Record };
     let output = absolute(args.output.as_deref())?;
     let is_spool = output.is_none();
@@ -367,7 +391,8 @@ fn create(args: Create) -> Result<Exit, Error> {
     }
     let local = args.live.then(|| "net://localhost".to_owned());
     if let Some(target) = args.net.map(|net| net.to_string()).or(local) {
-        let destination = Destination { target, is_spool };
+        let drops_oldest = args.drop == Some(Droppable::Oldest);
+        let destination = Destination { target, is_spool, drops_oldest };
         let forward = SessionForward { session: name.clone(), destination };
         if let Err(error) = conversation.request(&Request::ForwardSession(forward)) {
             conversation.request(&Request::DestroySession(name))?;

@@ -1,7 +1,7 @@
 //! Reading of a session's definition, with the line of each error.
 
 use super::document::{FileError, Table, Value, parse};
-use super::{Definition, VERSION};
+use super::{Definition, Relay, VERSION};
 use crate::commands::event::check_patterns;
 use crate::conversation::SessionChannel;
 use crate::values;
@@ -14,7 +14,8 @@ use blkkin_forward::Target;
 use std::path::PathBuf;
 
 const TABLES: [&str; 4] = ["session", "chunks", "channel", "rule"];
-const SESSION_KEYS: [&str; 7] = ["name", "purpose", "output", "net", "size-max", "keep", "memory"];
+const SESSION_KEYS: [&str; 8] =
+    ["name", "purpose", "output", "net", "size-max", "drop", "keep", "memory"];
 const CHUNK_KEYS: [&str; 7] =
     ["size", "age", "files", "total", "name-pattern", "on-chunk", "on-chunk-timeout"];
 const CHANNEL_KEYS: [&str; 8] = [
@@ -90,11 +91,19 @@ impl Definition {
         }
         let missing = || FileError::new(text.lines().count().max(1), "there is no [session]");
         let (session, retention, size_max, net) = session.ok_or_else(missing)?;
-        if let Some((line, _)) = rotation
-            && (session.purpose == Purpose::Snapshot || net.is_some())
-        {
-            let message = "only a trace that is not sent to a relay is divided into chunks";
-            return Err(FileError::new(line, message));
+        if let Some((line, rotation)) = &rotation {
+            let why = match net {
+                _ if session.purpose == Purpose::Snapshot => {
+                    "snapshots are not divided into chunks"
+                }
+                Some(_) if rotation.takes_chunks_away() => {
+                    "`files`, `total` and `on-chunk` could take chunks away before they are sent"
+                }
+                _ => "",
+            };
+            if !why.is_empty() {
+                return Err(FileError::new(*line, why));
+            }
         }
         let rotation = rotation.map(|(_, rotation)| rotation);
         Ok(Definition { session, retention, net, size_max, rotation, channels, rules })
@@ -174,7 +183,7 @@ fn required<T>(table: &Table, key: &str, value: Option<T>) -> Result<T, FileErro
     value.ok_or_else(missing)
 }
 
-type SessionParts = (Session, Retention, Option<u64>, Option<Target>);
+type SessionParts = (Session, Retention, Option<u64>, Option<Relay>);
 
 fn read_session(mut table: Table) -> Result<SessionParts, FileError> {
     table.check_keys(&SESSION_KEYS)?;
@@ -196,8 +205,20 @@ fn read_session(mut table: Table) -> Result<SessionParts, FileError> {
         output => output.map(|(_, output)| PathBuf::from(output)),
     };
     let parse_net = |text: &str| text.parse::<Target>().map_err(|error| error.to_string());
-    let net = option(&mut table, "net", parse_net)?;
+    let target = option(&mut table, "net", parse_net)?;
     let size_max = option(&mut table, "size-max", values::bytes)?;
+    let drops_oldest = match text(&mut table, "drop")? {
+        None => false,
+        Some((line, _)) if target.is_none() || size_max.is_none() || output.is_some() => {
+            return Err(wrong(line, "drop", "needs `net` and `size-max`, and no `output`"));
+        }
+        Some((_, word)) if word == "oldest" || word == "newest" => word == "oldest",
+        Some((line, word)) => {
+            let error = wrong(line, "drop", format!("`{word}` is not known"));
+            return Err(error.suggest(&word, &["newest", "oldest"]));
+        }
+    };
+    let net = target.map(|target| Relay { target, drops_oldest });
     let keep_ms = option(&mut table, "keep", values::retention)?;
     let memory = option(&mut table, "memory", values::bytes)?;
     let is_retaining = keep_ms.is_some() || memory.is_some();

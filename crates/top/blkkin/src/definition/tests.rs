@@ -77,9 +77,16 @@ fn definitions_read_as_they_were_written() {
         rules: vec![],
     };
     assert_eq!(Definition::from_text(&plain.to_text()).unwrap(), plain);
-    let net = Some("net://collector:1:2".parse().unwrap());
-    let sent = Definition { net, rotation: None, ..definition() };
+    let target = || "net://collector:1:2".parse().unwrap();
+    let net = Some(Relay { target: target(), drops_oldest: false });
+    let age_ms = Some(60_000);
+    let rotation = Some(Rotation { age_ms, ..Rotation::default() });
+    let sent = Definition { net, rotation, ..definition() };
     assert_eq!(Definition::from_text(&sent.to_text()).unwrap(), sent);
+    let net = Some(Relay { target: target(), drops_oldest: true });
+    let mut spooled = Definition { net, rotation: None, ..definition() };
+    spooled.session.output = None;
+    assert_eq!(Definition::from_text(&spooled.to_text()).unwrap(), spooled);
     let divided = Definition { rotation: Some(Rotation::default()), ..definition() };
     assert_eq!(Definition::from_text(&divided.to_text()).unwrap(), divided);
 }

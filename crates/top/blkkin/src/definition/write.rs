@@ -39,8 +39,10 @@ impl Definition {
         out.put("purpose", Some(self.session.purpose.word()));
         let output = self.session.output.as_ref();
         out.put("output", output.map(|output| output.display().to_string()));
-        out.put("net", self.net.as_ref().map(ToString::to_string));
+        out.put("net", self.net.as_ref().map(|relay| relay.target.to_string()));
         out.put("size-max", self.size_max.map(bytes_text));
+        let drops_oldest = self.net.as_ref().is_some_and(|relay| relay.drops_oldest);
+        out.put("drop", drops_oldest.then_some("oldest"));
         out.put("keep", self.retention.keep_ms.map(retention_text));
         out.put("memory", self.retention.memory.map(bytes_text));
         if let Some(rotation) = &self.rotation {

@@ -5,7 +5,7 @@ use crate::commands::completions;
 use crate::conversation::{
     ActionResult, AgentArgs, AgentConnection, SessionDetails, absolute, check, print, written_paths,
 };
-use crate::definition::{Definition, FileError};
+use crate::definition::{Definition, FileError, Relay};
 use crate::exit::{Error, Exit, note};
 use blkkin_control::{
     Destination, Events, NewChannel, RedactedEvents, RedactedRule, Request, RetainingSession,
@@ -114,7 +114,10 @@ fn definition_of(session: SessionDetails) -> Definition {
     let mut session = state.session;
     session.output.take_if(|output| is_chosen_by_agent(output, &session.name));
     let retention = retention.unwrap_or_default();
-    let net = forwarding.and_then(|forwarding| forwarding.destination.target.parse().ok());
+    let destination = forwarding.map(|forwarding| forwarding.destination);
+    let net = destination.and_then(|Destination { target, drops_oldest, .. }| {
+        Some(Relay { target: target.parse().ok()?, drops_oldest })
+    });
     Definition { session, retention, net, size_max, rotation, channels, rules }
 }
 
@@ -249,8 +252,9 @@ impl Definition {
         });
         // As for `session create`: a directory that the user has not chosen is a spool.
         let is_spool = self.session.output.is_none();
-        let forward = self.net.as_ref().map(|net| {
-            let destination = Destination { target: net.to_string(), is_spool };
+        let forward = self.net.as_ref().map(|Relay { target, drops_oldest }| {
+            let (target, drops_oldest) = (target.to_string(), *drops_oldest);
+            let destination = Destination { target, is_spool, drops_oldest };
             Request::ForwardSession(SessionForward { session: session(), destination })
         });
         limit.into_iter().chain(forward).chain(channels).chain(rules).collect()

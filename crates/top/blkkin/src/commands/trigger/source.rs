@@ -116,7 +116,8 @@ fn requests(files: &TriggerFiles, add: &Add) -> Result<Vec<Vec<Request>>, Error>
     let mut sessions = vec![session(name, Some(files.events()), divide, &rules)];
     if let Some(target) = &add.share.share {
         let name = shared_session_of(files.name());
-        let destination = Destination { target: target.to_string(), is_spool: true };
+        let destination =
+            Destination { target: target.to_string(), is_spool: true, drops_oldest: false };
         let forward =
             Request::ForwardSession(SessionForward { session: name.clone(), destination });
         sessions.push(session(name, None, forward, &rules));

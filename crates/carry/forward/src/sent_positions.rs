@@ -1,0 +1,52 @@
+//! Positions up to which the packets of each stream were sent, shared by the thread that sends them
+//! and the one that drops packets for which there is no room.
+
+use crate::positions::Positions;
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Positions of streams after the last packet that was sent, by the stream's path below the
+/// directory. A packet is read and removed only while these are locked, so that each is either sent
+/// or dropped.
+#[derive(Debug, Default)]
+pub struct SentPositions(Mutex<Sent>);
+
+/// The positions, while they are locked.
+#[derive(Debug, Default)]
+pub(crate) struct Sent {
+    packets: HashMap<String, u64>,
+    /// Set once the positions contain what was acknowledged before this process has started.
+    pub(crate) is_complete: bool,
+}
+
+impl SentPositions {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Sent> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds what a relay has acknowledged.
+    pub(crate) fn begin_with(&self, acknowledged: &Positions) {
+        let mut sent = self.lock();
+        for (stream, position) in acknowledged.all() {
+            sent.set(stream, position.packets);
+        }
+        sent.is_complete = true;
+    }
+}
+
+impl Sent {
+    pub(crate) fn of(&self, stream: &str) -> u64 {
+        self.packets.get(stream).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn set(&mut self, stream: &str, packets: u64) {
+        match self.packets.get_mut(stream) {
+            Some(position) => *position = packets,
+            None => drop(self.packets.insert(stream.to_owned(), packets)),
+        }
+    }
+
+    pub(crate) fn remove(&mut self, stream: &str) {
+        self.packets.remove(stream);
+    }
+}
