@@ -106,8 +106,8 @@ impl Forwardings {
         is_over
     }
 
-    /// Asks the forwarder to drop the oldest packets of spools that are nearly full, if these are to
-    /// be dropped. `excess` returns how much a session has too much.
+    /// Asks the forwarder to drop the oldest packets of spools that are nearly full, if these are
+    /// to be dropped. `excess` returns how much a session has too much.
     pub(crate) fn ask_for_room(&mut self, now: Instant, excess: impl Fn(SessionId) -> Option<u64>) {
         for one in &mut self.list {
             let has_asked = one.asked.is_some_and(|asked| now < asked + DROP_PAUSE);

@@ -9,18 +9,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// directory. A packet is read and removed only while these are locked, so that each is either sent
 /// or dropped.
 #[derive(Debug, Default)]
-pub struct SentPositions(Mutex<Sent>);
+pub struct SentPositions(Mutex<SentPackets>);
 
 /// The positions, while they are locked.
 #[derive(Debug, Default)]
-pub(crate) struct Sent {
+pub(crate) struct SentPackets {
     packets: HashMap<String, u64>,
     /// Set once the positions contain what was acknowledged before this process has started.
     pub(crate) is_complete: bool,
 }
 
 impl SentPositions {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Sent> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, SentPackets> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -34,7 +34,7 @@ impl SentPositions {
     }
 }
 
-impl Sent {
+impl SentPackets {
     pub(crate) fn of(&self, stream: &str) -> u64 {
         self.packets.get(stream).copied().unwrap_or_default()
     }

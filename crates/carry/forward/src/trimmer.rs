@@ -58,7 +58,7 @@ impl Trimmer {
         }
         let mut chosen = 0;
         while chosen < bytes
-            && let Some(Reverse((Next { size, .. }, number))) = oldest.pop()
+            && let Some(Reverse((NextPacket { size, .. }, number))) = oldest.pop()
             && let Some(candidate) = candidates.get_mut(number)
         {
             chosen += size;
@@ -81,15 +81,15 @@ impl Trimmer {
 
 /// The next packet of a stream that may be dropped: its end in nanoseconds and its size in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Next {
+struct NextPacket {
     end_ns: i128,
     size: u64,
 }
 
 impl Candidate {
-    fn next(&self) -> Option<Next> {
+    fn next(&self) -> Option<NextPacket> {
         let entry = self.stream.next_droppable().ok()??;
         let end_ns = self.trace.clock.map_or(0, |clock| clock.to_ns(entry.packet.end));
-        Some(Next { end_ns, size: entry.packet.packet_bits / 8 })
+        Some(NextPacket { end_ns, size: entry.packet.packet_bits / 8 })
     }
 }

@@ -131,8 +131,8 @@ struct Create {
     #[arg(long, value_name = "URL", conflicts_with = "snapshot")]
     net: Option<Target>,
 
-    /// What is dropped while --size-max is reached and the relay does not take packets: `newest`
-    /// events, which are not recorded then, or the `oldest` packets. Both are counted as lost
+    /// Drop the `newest` events, which are not recorded then, or the `oldest` packets, when
+    /// --size-max is reached while packets wait for the relay. Both are counted as lost
     ///
     /// Packets are dropped as a whole; viewers report the gap in their numbers where it is.
     #[arg(
