@@ -150,7 +150,7 @@ impl SentStream {
         let Some(entry) = self.stream.read_next(buffer).map_err(SendError::Spool)? else {
             return Ok(None);
         };
-        positions.set(&self.key, self.stream.position());
+        positions.raise(&self.key, self.stream.position());
         drop(positions);
         let (stream, net_sequence) = (self.handle, self.packets);
         let padding = entry.packet.packet_bits / 8 - buffer.len() as u64;
@@ -454,7 +454,7 @@ impl Forwarder {
             let Position { packets, last_end } = positions.of(&key);
             stream.skip_to(packets, last_end).map_err(SendError::Spool)?;
             let acknowledged = stream.position();
-            sent_positions.lock().set(&key, acknowledged);
+            sent_positions.lock().raise(&key, acknowledged);
             sent.streams.push(SentStream {
                 handle,
                 stream,
@@ -519,7 +519,7 @@ impl Forwarder {
             let entries = own.stream.entries().map_err(SendError::Spool)?;
             if let Some(position) = own.stream.rewound(entries).map_err(SendError::Spool)? {
                 own.stream.rewind(position);
-                self.sent.lock().set(&own.key, position);
+                self.sent.lock().rewind(&own.key, position);
                 (own.acknowledged, own.asked) = (own.acknowledged.min(position), None);
                 positions.remove(&own.key);
             }

@@ -28,7 +28,7 @@ impl SentPositions {
     pub(crate) fn begin_with(&self, acknowledged: &Positions) {
         let mut sent = self.lock();
         for (stream, position) in acknowledged.all() {
-            sent.set(stream, position.packets);
+            sent.raise(stream, position.packets);
         }
         sent.is_complete = true;
     }
@@ -39,11 +39,19 @@ impl SentPackets {
         self.packets.get(stream).copied().unwrap_or_default()
     }
 
-    pub(crate) fn set(&mut self, stream: &str, packets: u64) {
+    /// Notes that all packets before a position were sent. What was sent over an earlier connection
+    /// counts, too, since the relay may have it.
+    pub(crate) fn raise(&mut self, stream: &str, packets: u64) {
         match self.packets.get_mut(stream) {
-            Some(position) => *position = packets,
+            Some(position) => *position = (*position).max(packets),
             None => drop(self.packets.insert(stream.to_owned(), packets)),
         }
+    }
+
+    /// Notes that packets after a position were removed, so that others follow there.
+    pub(crate) fn rewind(&mut self, stream: &str, packets: u64) {
+        let position = self.packets.get_mut(stream);
+        position.into_iter().for_each(|position| *position = packets.min(*position));
     }
 
     pub(crate) fn remove(&mut self, stream: &str) {
