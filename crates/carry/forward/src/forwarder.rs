@@ -47,6 +47,8 @@ pub(crate) struct Forwarder {
     beacon: Option<(i128, Instant)>,
     /// Time up to which the relay knows the session to be complete, in nanoseconds since 1970.
     complete_ns: u64,
+    /// Moment at which the relay was last told such a time.
+    declared: Option<Instant>,
     totals: Totals,
     is_spool: bool,
     /// Positions up to which packets were sent, for the thread that drops others.
@@ -135,6 +137,9 @@ struct SentStream {
     latest: Option<u64>,
     /// Id of the stream class, from the last packet.
     class: Option<u64>,
+    /// Latest end of a packet of any stream when this one was added, in nanoseconds. Viewers may be
+    /// there already: babeltrace2 2.0 fails if a stream begins with an earlier time.
+    begun: Option<i128>,
 }
 
 impl SentStream {
@@ -222,6 +227,8 @@ const METADATA_PAUSE: Duration = Duration::from_millis(20);
 const PENDING_PAUSE: Duration = Duration::from_millis(20);
 /// Time limit for all packets to arrive at the end.
 const PENDING_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time after the last declaration of a recorder in which more of them are waited for.
+const DECLARING_TIME: Duration = Duration::from_secs(2);
 /// Time after a packet was sent until other streams are declared to have no older event. Within
 /// it, the recorder writes what programs have recorded before: it polls busy programs every 10 ms,
 /// and idle ones wake it.
@@ -281,6 +288,7 @@ impl Forwarder {
             newest: None,
             beacon: None,
             complete_ns: 0,
+            declared: None,
             totals: Totals::default(),
             is_spool,
             sent,
@@ -342,7 +350,7 @@ impl Forwarder {
         if let (Some(until_ns), None) = (changes.complete_ns, pause)
             && until_ns > self.complete_ns
         {
-            self.complete_ns = until_ns;
+            (self.complete_ns, self.declared) = (until_ns, Some(Instant::now()));
             self.connection.declare_complete(until_ns)?;
         }
         self.connection.flush()?;
@@ -386,11 +394,13 @@ impl Forwarder {
                 continue;
             }
             let opened = SpoolTrace::open(&self.root, &directory).and_then(|trace| {
-                trace.map(|trace| Ok((is_new(&trace, positions)?, trace))).transpose()
+                trace.map(|trace| Ok((state_of(&trace, positions)?, trace))).transpose()
             });
             match opened {
-                Ok(Some((true, trace))) => self.add_trace(trace, positions, warn)?,
-                Ok(Some((false, trace))) if self.is_spool => {
+                Ok(Some((TraceState::New, trace))) => self.add_trace(trace, positions, warn)?,
+                // babeltrace2 2.0 never reads a trace whose metadata it gets before any stream.
+                Ok(Some((TraceState::Empty, _))) => {}
+                Ok(Some((TraceState::Delivered, trace))) if self.is_spool => {
                     // An earlier connection has delivered it.
                     if let Err(error) = remove_trace(&trace, positions) {
                         warn(&format!("{}: {error}", trace.directory.display()));
@@ -441,7 +451,7 @@ impl Forwarder {
 
     /// Adds the stream files that appeared. Returns true if there are any.
     fn add_new_streams(&mut self, number: usize, positions: &Positions) -> Result<bool, SendError> {
-        let Forwarder { traces, connection, sent: sent_positions, .. } = self;
+        let Forwarder { traces, connection, sent: sent_positions, newest, .. } = self;
         let Some(sent) = traces.get_mut(number) else { return Ok(false) };
         let is_known = |name: &str| sent.streams.iter().any(|own| own.stream.name == name);
         let found = sent.trace.new_streams(is_known).map_err(SendError::Spool)?;
@@ -464,6 +474,7 @@ impl Forwarder {
                 acknowledged,
                 latest: None,
                 class: None,
+                begun: *newest,
             });
         }
         Ok(has_new)
@@ -557,10 +568,19 @@ impl Forwarder {
         self.beacon.map(|(_, due)| due)
     }
 
+    /// Returns the time in nanoseconds up to which the recorder knows that the relay has all traces;
+    /// `None` if it does not tell. A trace that continues another one, in the next chunk, may have
+    /// earlier events than this one's last.
+    fn complete_until(&self) -> Option<i128> {
+        self.declared.filter(|declared| declared.elapsed() < DECLARING_TIME)?;
+        Some(i128::from(self.complete_ns))
+    }
+
     /// Declares for all streams that no event follows that is older than a packet that was sent
     /// some time ago.
     pub(crate) fn send_beacons(&mut self) -> io::Result<()> {
         let Some((declared, _)) = self.beacon.take() else { return Ok(()) };
+        let declared = self.complete_until().map_or(declared, |until| declared.min(until));
         let later = self.newest.filter(|newest| *newest > declared);
         self.beacon = later.map(|newest| (newest, Instant::now() + BEACON_DELAY));
         let Forwarder { traces, connection, .. } = self;
@@ -579,7 +599,8 @@ impl Forwarder {
                     classes.iter().find(|(channel, _)| channel == name).map(|(_, class)| *class)
                 };
                 let Some(class) = own.class.or_else(of_channel) else { continue };
-                let is_behind = own.stream.waiting().map_or(true, |waiting| waiting > 0);
+                let is_behind = own.stream.waiting().map_or(true, |waiting| waiting > 0)
+                    || own.latest.is_none() && own.begun.is_some_and(|begun| begun > declared);
                 if is_behind || own.latest.is_some_and(|latest| latest >= now) {
                     continue;
                 }
@@ -642,10 +663,13 @@ impl Forwarder {
         warn: &mut dyn FnMut(&str),
     ) -> io::Result<()> {
         let mut number = 0;
+        let until = self.complete_until();
         while let Some(sent) = self.traces.get_mut(number) {
+            // Viewers go on to later events once streams are closed.
+            let may_close = until.is_none_or(|until| sent.latest_ns() <= until);
             match sent.has_ended(self.is_spool) {
-                Ok(true) => {}
-                Ok(false) => {
+                Ok(true) if may_close => {}
+                Ok(_) => {
                     number += 1;
                     continue;
                 }
@@ -719,6 +743,12 @@ impl Forwarder {
 }
 
 impl SentTrace {
+    /// Returns the latest end of the packets that were sent, in nanoseconds.
+    fn latest_ns(&self) -> i128 {
+        let ends = self.streams.iter().map(|own| own.stream.last_end());
+        self.trace.clock.zip(ends.max()).map_or(0, |(clock, end)| clock.to_ns(end))
+    }
+
     /// Returns whether the relay has all of the trace, and no recorder writes to it. `is_spool` is
     /// set if BlkKin's agent records the traces.
     fn has_ended(&mut self, is_spool: bool) -> io::Result<bool> {
@@ -746,22 +776,33 @@ impl SentTrace {
     }
 }
 
-/// Returns whether the relay does not have the trace completely.
-fn is_new(trace: &SpoolTrace, positions: &Positions) -> io::Result<bool> {
+/// State of a trace before it is sent.
+enum TraceState {
+    /// The relay does not have it completely.
+    New,
+    /// It is being recorded, and has no streams yet.
+    Empty,
+    /// The relay has it.
+    Delivered,
+}
+
+fn state_of(trace: &SpoolTrace, positions: &Positions) -> io::Result<TraceState> {
+    let streams = trace.new_streams(|_| false)?.0;
     if trace.is_recorded() {
-        return Ok(true);
+        let is_empty = streams.is_empty();
+        return Ok(if is_empty { TraceState::Empty } else { TraceState::New });
     }
     let mut is_known = false;
-    for mut stream in trace.new_streams(|_| false)?.0 {
+    for mut stream in streams {
         let key = trace.key(&stream.name);
         let Position { packets, last_end } = positions.of(&key);
         stream.skip_to(packets, last_end)?;
         if stream.waiting()? > 0 {
-            return Ok(true);
+            return Ok(TraceState::New);
         }
         is_known |= positions.has(&key);
     }
-    Ok(!is_known)
+    Ok(if is_known { TraceState::Delivered } else { TraceState::New })
 }
 
 /// Removes a trace that the relay has, with the positions of its streams. Returns the size of its
