@@ -568,7 +568,7 @@ impl Forwarder {
         self.beacon.map(|(_, due)| due)
     }
 
-    /// Returns the time in nanoseconds up to which the recorder knows that the relay has all traces;
+    /// Returns the time in nanoseconds up to which the relay has all events, as the recorder knows;
     /// `None` if it does not tell. A trace that continues another one, in the next chunk, may have
     /// earlier events than this one's last.
     fn complete_until(&self) -> Option<i128> {
