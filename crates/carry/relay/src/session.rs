@@ -83,6 +83,9 @@ pub struct SessionSummary {
 
 /// Maximum time for which a data connection stays open after its control connection.
 const DATA_PATIENCE: Duration = Duration::from_secs(10);
+/// Time for which an ended session is kept, so that packets in flight are still written and viewers
+/// read the rest.
+const KEPT_AFTER_END: Duration = Duration::from_secs(30);
 /// Maximum number of streams of a session.
 const STREAMS_MAX: usize = 16_384;
 
@@ -281,6 +284,11 @@ impl Session {
         let has_all = self.has_all_data.load(Ordering::Relaxed);
         let has_data = self.data_connection.load(Ordering::Relaxed) != 0;
         self.ended().is_some_and(|ended| has_all || !has_data || ended.elapsed() >= DATA_PATIENCE)
+    }
+
+    /// Returns whether the session ended so long ago that viewers without it are not awaited.
+    pub(crate) fn is_old(&self) -> bool {
+        self.ended().is_some_and(|ended| ended.elapsed() >= KEPT_AFTER_END)
     }
 
     /// Returns the time at which the producer has closed its connection.

@@ -1,7 +1,7 @@
 //! All sessions of the relay, and the ids of sessions and streams.
 
 use crate::files::{Disk, Log};
-use crate::output::Output;
+use crate::output::{Output, now_s};
 use crate::session::{Origin, Session, SessionSummary};
 use crate::stream::Stream;
 use blkkin_lttng::IndexLayout;
@@ -13,7 +13,6 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 /// Sessions of a relay, shared by all connections.
 #[derive(Debug)]
@@ -35,24 +34,31 @@ struct State {
 
 /// Maximum number of sessions.
 const SESSIONS_MAX: usize = 4096;
-/// Time for which an ended session is kept, so that packets in flight are still written and viewers
-/// read the rest.
-const KEPT_AFTER_END: Duration = Duration::from_secs(30);
-
 impl Sessions {
     /// Makes a relay's sessions, which are written below the directory `root`. `log` receives lines
     /// about faults.
     pub fn new(root: PathBuf, log: impl Fn(&str) + Send + Sync + 'static) -> Sessions {
         let log: Log = Arc::new(log);
         let (disk, state) = (Disk::new(log), Mutex::default());
-        Sessions { root, disk, state, next_id: AtomicU64::new(1) }
+        // Ids differ from those of an earlier relay, so that viewers can tell sessions apart.
+        let first_id = now_s() << 20;
+        Sessions { root, disk, state, next_id: AtomicU64::new(first_id) }
     }
 
     /// Describes all sessions whose producers are connected.
     pub fn list(&self) -> Vec<SessionSummary> {
+        self.list_if(|session| session.ended().is_none())
+    }
+
+    /// Describes all sessions, also those whose producers have disconnected a short time ago.
+    pub(crate) fn list_with_ended(&self) -> Vec<SessionSummary> {
+        self.list_if(|session| !session.is_old())
+    }
+
+    fn list_if(&self, is_listed: impl Fn(&Session) -> bool) -> Vec<SessionSummary> {
         let sessions: Vec<Arc<Session>> = self.state.lock().sessions.values().cloned().collect();
-        let live = sessions.iter().filter(|session| session.ended().is_none());
-        live.map(|session| session.summary()).collect()
+        let listed = sessions.iter().filter(|session| is_listed(session));
+        listed.map(|session| session.summary()).collect()
     }
 
     pub(crate) fn disk(&self) -> &Disk {
@@ -126,10 +132,8 @@ impl Sessions {
 impl State {
     /// Removes sessions that ended a while ago and have no viewer.
     fn remove_ended(&mut self) {
-        self.sessions.retain(|_, session| {
-            let is_old = session.ended().is_some_and(|ended| ended.elapsed() >= KEPT_AFTER_END);
-            !is_old || session.viewers.load(Ordering::Relaxed) > 0
-        });
+        self.sessions
+            .retain(|_, session| !session.is_old() || session.viewers.load(Ordering::Relaxed) > 0);
         let sessions = &self.sessions;
         self.streams.retain(|_, (session, _)| {
             session.upgrade().is_some_and(|session| sessions.contains_key(&session.id))

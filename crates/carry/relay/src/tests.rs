@@ -547,6 +547,26 @@ fn new_streams_are_announced_and_the_end_is_told() {
     assert!(fixture.sessions.list().is_empty());
 }
 
+/// A session that has ended is listed for those viewers that ask for it, and is read to its end.
+#[test]
+fn ended_sessions_are_read_by_viewers_that_know_them() {
+    let fixture = Fixture::new();
+    let mut producer = fixture.producer();
+    producer.send_metadata(TEXT, 0);
+    producer.send_packet();
+    let (session, stream) = (producer.session, producer.stream);
+    drop(producer);
+    let mut viewing = fixture.viewing();
+    let mut listed = |with_ended| match ask(&mut viewing, &Request::ListSessions { with_ended }) {
+        Ok(viewer::Reply::Sessions(sessions)) => sessions.len(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((listed(false), listed(true)), (0, 1));
+    viewing.attach_to(session, Seek::Beginning);
+    assert_eq!(viewing.packet_of(stream), packet_bytes(0));
+    assert_eq!(viewing.next(stream).1, IndexStatus::End);
+}
+
 #[test]
 fn rotations_move_packets_to_their_chunks() {
     let fixture = Fixture::new();

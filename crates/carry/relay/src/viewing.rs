@@ -191,10 +191,10 @@ impl Viewing {
                     connection: self.connection,
                     major: MAJOR,
                     minor: MINOR,
-                    abilities: viewer::CAN_AWAIT,
+                    abilities: viewer::OWN_REQUESTS,
                 }
             }
-            Request::ListSessions => self.list(),
+            Request::ListSessions { with_ended } => self.list(with_ended),
             Request::CreateViewerSession => {
                 self.is_prepared = true;
                 Reply::Status(OK)
@@ -228,7 +228,7 @@ impl Viewing {
         Ok(())
     }
 
-    fn list(&self) -> Reply {
+    fn list(&self, with_ended: bool) -> Reply {
         let entry = |summary: crate::SessionSummary| viewer::Session {
             id: summary.id,
             live_timer_us: summary.live_timer_us,
@@ -237,7 +237,9 @@ impl Viewing {
             host: summary.host,
             name: summary.name,
         };
-        Reply::Sessions(self.sessions.list().into_iter().map(entry).collect())
+        let sessions =
+            if with_ended { self.sessions.list_with_ended() } else { self.sessions.list() };
+        Reply::Sessions(sessions.into_iter().map(entry).collect())
     }
 
     fn attach(&mut self, id: u64, seek: Option<Seek>) -> Result<Vec<viewer::Stream>, AttachStatus> {
@@ -246,9 +248,6 @@ impl Viewing {
         }
         let seek = seek.ok_or(AttachStatus::SeekError)?;
         let session = self.sessions.session(id).ok_or(AttachStatus::Unknown)?;
-        if session.ended().is_some() {
-            return Err(AttachStatus::Unknown);
-        }
         if session.live_timer_us == 0 {
             return Err(AttachStatus::NotLive);
         }

@@ -17,6 +17,6 @@ pub use client::{Client, Goal, SILENCE_MAX, Step};
 pub use error::Error;
 pub use late::Late;
 pub use url::{Family, SessionName, Url, UrlError};
-pub use viewer::{Progress, Viewer, list};
+pub use viewer::{Progress, Viewer, list, list_with_ended};
 
 pub use blkkin_lttng::viewer::{Seek, Session};

@@ -3,7 +3,7 @@
 
 use crate::client::{Client, Goal, Step};
 use crate::error::Error;
-use crate::url::{Family, Url};
+use crate::url::{Family, SessionName, Url};
 use blkkin_lttng::viewer::{Seek, Session};
 use blkkin_reader::{LiveSet, Source};
 use blkkin_secure::{Credentials, Stream};
@@ -71,7 +71,24 @@ impl Default for State {
 /// Returns the sessions of a relay. Credentials are for a URL with TLS, here and in
 /// [`Viewer::open`].
 pub fn list(url: &Url, credentials: Option<&Credentials>) -> Result<Vec<Session>, Error> {
-    let mut connection = Connection::open(url, credentials, Goal::List, LiveSet::default())?;
+    list_for(Goal::List, url, credentials)
+}
+
+/// Returns the sessions of a relay, also those that have ended a short time ago, if the relay can
+/// list them.
+pub fn list_with_ended(
+    url: &Url,
+    credentials: Option<&Credentials>,
+) -> Result<Vec<Session>, Error> {
+    list_for(Goal::ListWithEnded, url, credentials)
+}
+
+fn list_for(
+    goal: Goal,
+    url: &Url,
+    credentials: Option<&Credentials>,
+) -> Result<Vec<Session>, Error> {
+    let mut connection = Connection::open(url, credentials, goal, LiveSet::default())?;
     let never_stopped = Shared::default();
     while connection.step(&never_stopped)? {
         connection.check_opening()?;
@@ -82,12 +99,29 @@ pub fn list(url: &Url, credentials: Option<&Credentials>) -> Result<Vec<Session>
 impl Viewer {
     /// Attaches to the session of a URL, from a position on. Fails if the URL has no session.
     pub fn open(url: &Url, credentials: Option<&Credentials>, seek: Seek) -> Result<Viewer, Error> {
+        Viewer::begin(url, credentials, |name| Goal::Read(name, seek))
+    }
+
+    /// Attaches to those sessions of a URL's name that have these ids, from their beginnings. They
+    /// may have ended since [`list_with_ended`] has returned them.
+    pub fn open_each(
+        url: &Url,
+        credentials: Option<&Credentials>,
+        ids: Vec<u64>,
+    ) -> Result<Viewer, Error> {
+        Viewer::begin(url, credentials, |name| Goal::ReadEach(name, ids))
+    }
+
+    fn begin(
+        url: &Url,
+        credentials: Option<&Credentials>,
+        goal: impl FnOnce(SessionName) -> Goal,
+    ) -> Result<Viewer, Error> {
         let Some(name) = url.session.clone() else {
             return Err(Error::Refused("the URL has no session"));
         };
         let set = LiveSet::default();
-        let mut connection =
-            Connection::open(url, credentials, Goal::Read(name, seek), set.clone())?;
+        let mut connection = Connection::open(url, credentials, goal(name), set.clone())?;
         let shared = Arc::new(Shared::default());
         while !connection.client.is_attached() && connection.step(&shared)? {
             connection.check_opening()?;

@@ -21,6 +21,6 @@ pub const PORT: u16 = 5344;
 pub const MAJOR: u32 = 2;
 /// Minor version of the protocol. The layouts of versions 2.4 to 2.14 are equal.
 pub const MINOR: u32 = 13;
-/// Value of [`Reply::Connected`]'s last field by which a relay says that it takes
-/// [`Request::Await`]. Other relays send 0, and other viewers ignore the field.
-pub const CAN_AWAIT: u32 = 0x424b_0001;
+/// Value of [`Reply::Connected`]'s last field by which a relay says that it takes the requests that
+/// LTTng does not have. Other relays send 0, and other viewers ignore the field.
+pub const OWN_REQUESTS: u32 = 0x424b_0002;

@@ -24,7 +24,7 @@ pub enum Reply {
         major: u32,
         /// Minor version.
         minor: u32,
-        /// [`CAN_AWAIT`](super::CAN_AWAIT), or 0.
+        /// [`OWN_REQUESTS`](super::OWN_REQUESTS), or 0.
         abilities: u32,
     },
     /// Sessions of the relay.

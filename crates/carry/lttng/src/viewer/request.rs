@@ -17,7 +17,11 @@ pub enum Request {
         kind: u32,
     },
     /// Requests the list of sessions.
-    ListSessions,
+    ListSessions {
+        /// Set if the list has sessions, too, that ended a short time ago. Only relays with
+        /// [`OWN_REQUESTS`](super::OWN_REQUESTS) take it.
+        with_ended: bool,
+    },
     /// Attaches the viewer to a session.
     Attach {
         /// Id of the session in the list.
@@ -57,7 +61,7 @@ pub enum Request {
         session: u64,
     },
     /// Requests replies whenever a session that the viewer is attached to has something new, until
-    /// the viewer sends another request. Only relays with [`CAN_AWAIT`](super::CAN_AWAIT) take it.
+    /// the viewer sends another request. Only relays with [`OWN_REQUESTS`](super::OWN_REQUESTS) take it.
     Await {
         /// Maximum size of packets in all replies together, in bytes. At least one index is sent.
         room: u32,
@@ -117,13 +121,14 @@ const GET_METADATA: u32 = 6;
 const GET_NEW_STREAMS: u32 = 7;
 const CREATE_SESSION: u32 = 8;
 const DETACH_SESSION: u32 = 9;
-/// A request that LTTng does not have. Its number is far from those of LTTng.
+/// Requests that LTTng does not have. Their numbers are far from those of LTTng.
 const AWAIT: u32 = 0x424b_0001;
+const LIST_WITH_ENDED: u32 = 0x424b_0002;
 
 fn name_of(number: u32) -> &'static str {
     match number {
         CONNECT => "CONNECT",
-        LIST_SESSIONS => "LIST_SESSIONS",
+        LIST_SESSIONS | LIST_WITH_ENDED => "LIST_SESSIONS",
         ATTACH_SESSION => "ATTACH_SESSION",
         GET_NEXT_INDEX => "GET_NEXT_INDEX",
         GET_PACKET => "GET_PACKET",
@@ -157,7 +162,9 @@ impl Request {
                 let (major, minor, kind) = (fields.u32()?, fields.u32()?, fields.u32()?);
                 Request::Connect { major, minor, kind }
             }
-            LIST_SESSIONS => Request::ListSessions,
+            LIST_SESSIONS | LIST_WITH_ENDED => {
+                Request::ListSessions { with_ended: number == LIST_WITH_ENDED }
+            }
             ATTACH_SESSION => {
                 let session = fields.u64()?;
                 fields.u64()?;
@@ -192,7 +199,8 @@ impl Request {
     pub fn encode(&self, out: &mut Vec<u8>) {
         let (number, size) = match self {
             Request::Connect { .. } => (CONNECT, 20),
-            Request::ListSessions => (LIST_SESSIONS, 0),
+            Request::ListSessions { with_ended: false } => (LIST_SESSIONS, 0),
+            Request::ListSessions { with_ended: true } => (LIST_WITH_ENDED, 0),
             Request::Attach { .. } => (ATTACH_SESSION, 20),
             Request::NextIndex { .. } => (GET_NEXT_INDEX, 8),
             Request::Packet { .. } => (GET_PACKET, 20),
@@ -236,7 +244,7 @@ impl Request {
                 out.put_u32(*count);
                 out.put_u32(*timeout_ms);
             }
-            Request::ListSessions | Request::CreateViewerSession | Request::Unknown(_) => {}
+            Request::ListSessions { .. } | Request::CreateViewerSession | Request::Unknown(_) => {}
         }
     }
 
@@ -249,7 +257,7 @@ impl Request {
     pub fn kind(&self) -> Option<RequestKind> {
         Some(match self {
             Request::Connect { .. } => RequestKind::Connect,
-            Request::ListSessions => RequestKind::ListSessions,
+            Request::ListSessions { .. } => RequestKind::ListSessions,
             Request::Attach { .. } => RequestKind::Attach,
             Request::NextIndex { .. } => RequestKind::NextIndex,
             Request::Packet { .. } => RequestKind::Packet,

@@ -29,7 +29,7 @@ fn requests_of_babeltrace2_decode() {
         |size: u8, number: u8| [&[0; 7][..], &[size], &[0, 0, 0, number], &[0; 4]].concat();
     let connect = [header(20, 1), vec![0xff; 8], [0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 1].to_vec()];
     check_request(&connect.concat(), Request::Connect { major: 2, minor: 4, kind: 1 });
-    check_request(&header(0, 2), Request::ListSessions);
+    check_request(&header(0, 2), Request::ListSessions { with_ended: false });
     check_request(&header(0, 8), Request::CreateViewerSession);
     let id = |id: u8| [0, 0, 0, 0, 0, 0, 0, id];
     let attach = [header(20, 3), id(2).to_vec(), id(0).to_vec(), vec![0, 0, 0, 2]];
@@ -45,6 +45,9 @@ fn requests_of_babeltrace2_decode() {
     let mut out = Vec::new();
     Request::Await { room: 1 << 20, count: 7, timeout_ms: 9 }.encode(&mut out);
     check_request(&out, Request::Await { room: 1 << 20, count: 7, timeout_ms: 9 });
+    out.clear();
+    Request::ListSessions { with_ended: true }.encode(&mut out);
+    check_request(&out, Request::ListSessions { with_ended: true });
 }
 
 #[test]

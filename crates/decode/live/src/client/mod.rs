@@ -20,7 +20,7 @@ mod trace;
 use crate::error::Error;
 use crate::url::SessionName;
 use blkkin_lttng::viewer::{
-    AttachStatus, CAN_AWAIT, IndexStatus, MAJOR, MetadataStatus, NewStreamsStatus, News,
+    AttachStatus, IndexStatus, MAJOR, MetadataStatus, NewStreamsStatus, News, OWN_REQUESTS,
     PacketStatus, Reply, Request, Seek, Session, Stream as Listed, flags,
 };
 use blkkin_lttng::{Fault, PacketIndex, Reason};
@@ -35,8 +35,13 @@ use trace::Trace;
 pub enum Goal {
     /// To list the relay's sessions.
     List,
+    /// To list also those that have ended a short time ago, if the relay can.
+    ListWithEnded,
     /// To read a session from a position on.
     Read(SessionName, Seek),
+    /// To read those sessions of a name that have these ids, from their beginnings. They may have
+    /// ended a short time ago.
+    ReadEach(SessionName, Vec<u64>),
 }
 
 /// Next action of a client.
@@ -87,8 +92,8 @@ pub struct Client {
     asked: u64,
     /// Size of undelivered packets from which nothing is requested.
     undelivered_max: u64,
-    /// Set if the relay takes [`Request::Await`].
-    can_await: bool,
+    /// Set if the relay takes the requests that LTTng does not have.
+    takes_own_requests: bool,
     /// Maximum size of the packets and maximum number of the replies that the relay may still send
     /// to the last such request.
     news_room: usize,
@@ -156,6 +161,22 @@ const SILENT_SHARE: u64 = 4;
 /// Maximum number of streams that are read at the same time.
 const STREAMS_MAX: usize = 16_384;
 
+impl Goal {
+    /// Returns the session to read and the position from which it is read.
+    fn session(&self) -> Option<(&SessionName, Seek)> {
+        match self {
+            Goal::List | Goal::ListWithEnded => None,
+            Goal::Read(name, seek) => Some((name, *seek)),
+            Goal::ReadEach(name, _) => Some((name, Seek::Beginning)),
+        }
+    }
+
+    /// Returns whether sessions count that have ended a short time ago.
+    fn includes_ended(&self) -> bool {
+        matches!(self, Goal::ListWithEnded | Goal::ReadEach(..))
+    }
+}
+
 impl Client {
     /// Makes a client of a new connection. It adds the traces that it receives to `set`.
     pub fn new(goal: Goal, set: LiveSet) -> Client {
@@ -181,7 +202,7 @@ impl Client {
             full: None,
             asked: 0,
             undelivered_max: UNDELIVERED_MAX,
-            can_await: false,
+            takes_own_requests: false,
             news_room: 0,
             news_count: 0,
             is_stopped: false,
@@ -235,7 +256,10 @@ impl Client {
         }
         let step = match self.state {
             State::Connecting => Step::Send(Request::connect()),
-            State::Listing => Step::Send(Request::ListSessions),
+            State::Listing => {
+                let with_ended = self.takes_own_requests && self.goal.includes_ended();
+                Step::Send(Request::ListSessions { with_ended })
+            }
             State::Preparing => Step::Send(Request::CreateViewerSession),
             State::Attaching => self.attach()?,
             State::Reading => self.read(now)?,
@@ -310,11 +334,11 @@ impl Client {
             (Request::Connect { .. }, Reply::Connected { major, abilities, .. }) => match major {
                 MAJOR => {
                     self.state = State::Listing;
-                    self.can_await = abilities == CAN_AWAIT;
+                    self.takes_own_requests = abilities == OWN_REQUESTS;
                 }
                 _ => return Err(Error::Version { major }),
             },
-            (Request::ListSessions, Reply::Sessions(sessions)) => self.choose(sessions)?,
+            (Request::ListSessions { .. }, Reply::Sessions(sessions)) => self.choose(sessions)?,
             (Request::CreateViewerSession, Reply::Status(status)) => match status {
                 1 => self.state = State::Attaching,
                 _ => return Err(Error::Refused("it has no room for a viewer")),
@@ -346,13 +370,16 @@ impl Client {
     /// one for the kernel.
     fn choose(&mut self, sessions: Vec<Session>) -> Result<(), Error> {
         self.listed = sessions;
-        let Goal::Read(wanted, _) = &self.goal else {
+        let Some((wanted, _)) = self.goal.session() else {
             self.state = State::Done;
             return Ok(());
         };
         let is_wanted =
             |session: &&Session| session.host == wanted.host && session.name == wanted.session;
         self.matching = self.listed.iter().filter(is_wanted).cloned().collect();
+        if let Goal::ReadEach(_, ids) = &self.goal {
+            self.matching.retain(|session| ids.contains(&session.id));
+        }
         if self.matching.is_empty() {
             let sessions = std::mem::take(&mut self.listed);
             return Err(Error::NoSession { name: wanted.clone(), sessions });
@@ -368,9 +395,9 @@ impl Client {
     }
 
     fn attach(&mut self) -> Result<Step, Error> {
-        let Goal::Read(name, seek) = &self.goal else { return Ok(Step::Done) };
+        let Some((name, seek)) = self.goal.session() else { return Ok(Step::Done) };
         if let Some(session) = self.matching.pop_front() {
-            return Ok(Step::Send(Request::Attach { session: session.id, seek: Some(*seek) }));
+            return Ok(Step::Send(Request::Attach { session: session.id, seek: Some(seek) }));
         }
         if self.sessions.is_empty() {
             let sessions = std::mem::take(&mut self.listed);
@@ -387,7 +414,7 @@ impl Client {
         status: AttachStatus,
         streams: Vec<Listed>,
     ) -> Result<(), Error> {
-        let Goal::Read(name, _) = &self.goal else { return Ok(()) };
+        let Some((name, _)) = self.goal.session() else { return Ok(()) };
         match status {
             AttachStatus::Ok => {
                 let session =
@@ -442,9 +469,9 @@ impl Client {
 
     /// Returns a unique name for a trace.
     fn name_of(&mut self, path: &str) -> String {
-        let start = match &self.goal {
-            Goal::Read(name, _) => format!("{}/{}/{path}", name.host, name.session),
-            Goal::List => path.to_owned(),
+        let start = match self.goal.session() {
+            Some((name, _)) => format!("{}/{}/{path}", name.host, name.session),
+            None => path.to_owned(),
         };
         let mut name = start.clone();
         let mut number = self.names.len();
@@ -472,7 +499,7 @@ impl Client {
             self.state = State::Detaching;
             return Ok(self.detach());
         }
-        if self.can_await {
+        if self.takes_own_requests {
             // The relay announces a new stream before it declares a time after the stream's start.
             self.complete_until = self.complete_until.max(self.promised(now));
             if self.is_full(now)? {
@@ -530,7 +557,7 @@ impl Client {
     fn can_ask(&self, stream: &Stream, now: Duration) -> bool {
         let is_live = self.traces.get(&stream.trace).is_some_and(|trace| trace.live().is_some());
         // A relay of BlkKin sends packets only once the viewer has their metadata.
-        let can_index = stream.incoming.is_none() && !self.can_await;
+        let can_index = stream.incoming.is_none() && !self.takes_own_requests;
         stream.ask_at <= now && (is_live || can_index)
     }
 
@@ -734,7 +761,7 @@ impl Client {
         let has_more = self.streams.values().any(|stream| stream.trace == ended.trace);
         // LTTng's relay ends the session only when the end of all metadata was read.
         if let (false, false, Some(trace)) =
-            (self.can_await, has_more, self.traces.get_mut(&ended.trace))
+            (self.takes_own_requests, has_more, self.traces.get_mut(&ended.trace))
         {
             trace.end(now);
         }

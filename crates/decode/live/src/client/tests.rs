@@ -133,10 +133,10 @@ impl Relay {
         self.requests.push(request);
         match request {
             Request::Connect { .. } => {
-                let abilities = if self.can_await { CAN_AWAIT } else { 0 };
+                let abilities = if self.can_await { OWN_REQUESTS } else { 0 };
                 Reply::Connected { connection: 1, major: 2, minor: 13, abilities }
             }
-            Request::ListSessions => Reply::Sessions(self.sessions.clone()),
+            Request::ListSessions { .. } => Reply::Sessions(self.sessions.clone()),
             Request::Attach { .. } => {
                 let streams = std::mem::take(&mut self.listed);
                 Reply::Attached { status: AttachStatus::Ok, streams }
@@ -582,6 +582,28 @@ fn sessions_that_cannot_be_read_are_explained() {
     assert!(matches!(error_after(|relay| relay.sessions[0].name = "x".to_owned()),
         Error::NoSession { sessions, .. } if sessions[0].name == "x"));
     assert!(matches!(error_after(|relay| relay.sessions[0].live_timer_us = 0), Error::NotLive(_)));
+}
+
+/// Sessions that may have ended are attached by their ids. Only some relays list them.
+#[test]
+fn sessions_are_attached_by_their_ids() {
+    for can_await in [true, false] {
+        let mut relay = Relay::new(&[1]);
+        let other = Session { id: 4, ..relay.sessions[0].clone() };
+        relay.sessions.push(other);
+        (relay.has_ended, relay.can_await) = (true, can_await);
+        let mut run = Run::new(relay);
+        let name = SessionName { host: "node".to_owned(), session: "web".to_owned() };
+        run.client = Client::new(Goal::ReadEach(name, vec![4, 5]), LiveSet::default());
+        for _ in 0..4 {
+            run.step().expect("a sound relay");
+        }
+        let requests = &run.relay.requests;
+        assert!(requests.contains(&Request::ListSessions { with_ended: can_await }));
+        let attached = requests.iter().filter(|request| matches!(request, Request::Attach { .. }));
+        let attach = Request::Attach { session: 4, seek: Some(Seek::Beginning) };
+        assert_eq!(attached.collect::<Vec<_>>(), [&attach]);
+    }
 }
 
 /// All sessions with the name are attached.

@@ -8,13 +8,13 @@ use super::log::{Level, Log};
 use super::positions::Positions;
 use crate::output::plural;
 use crate::relay_credentials;
-use blkkin_live::{Error, Late, Seek, Session, Url, Viewer};
+use blkkin_live::{Error, Late, Session, Url, Viewer};
 use blkkin_reader::Follower;
 use blkkin_server::Entrance;
 use blkkin_spans::{Collector, Limits, Request, Sink};
 use blkkin_wire::{Batch, Format};
 use parking_lot::{Condvar, Mutex};
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -34,6 +34,9 @@ struct Shared {
     log: Log,
     /// URLs of the sessions that are being read.
     read: Mutex<HashSet<String>>,
+    /// Ids of the sessions that were read to their ends, with the URLs of their relays, while the
+    /// relays list them.
+    finished: Mutex<HashSet<(String, u64)>>,
     readers: Mutex<Vec<JoinHandle<()>>>,
     is_ending: Mutex<bool>,
     ended: Condvar,
@@ -83,6 +86,7 @@ impl Relays {
             positions: Mutex::new(positions),
             log,
             read: Mutex::default(),
+            finished: Mutex::default(),
             readers: Mutex::default(),
             is_ending: Mutex::new(false),
             ended: Condvar::new(),
@@ -137,15 +141,13 @@ impl Shared {
         let mut is_reachable = true;
         loop {
             match relay_credentials::for_url(url)
-                .and_then(|own| blkkin_live::list(&url.relay(), own.as_ref()))
+                .and_then(|own| blkkin_live::list_with_ended(&url.relay(), own.as_ref()))
             {
                 Ok(sessions) => {
                     if !std::mem::replace(&mut is_reachable, true) {
                         self.log.line(Level::Info, &format!("{url} answers again"));
                     }
-                    for session in sessions {
-                        self.begin(url, &session);
-                    }
+                    self.begin_all(url, &sessions);
                 }
                 Err(error) => {
                     if std::mem::replace(&mut is_reachable, false) {
@@ -160,15 +162,33 @@ impl Shared {
         }
     }
 
-    /// Begins to read a session, unless it is being read, or is not meant.
-    fn begin(self: &Arc<Self>, url: &Url, session: &Session) {
-        let Session { host, name, live_timer_us, .. } = session;
-        let is_meant = url
-            .session
-            .as_ref()
-            .is_none_or(|wanted| wanted.host == *host && wanted.session == *name);
-        let url = url.with_session(host, name);
-        if !is_meant || *live_timer_us == 0 || !self.read.lock().insert(url.to_string()) {
+    /// Begins to read the sessions that are meant and were not read yet. A session may have ended
+    /// since an earlier list, or while the relay was away.
+    fn begin_all(self: &Arc<Self>, url: &Url, sessions: &[Session]) {
+        let relay = url.relay().to_string();
+        let mut finished = self.finished.lock();
+        finished.retain(|(other, id)| {
+            *other != relay || sessions.iter().any(|session| session.id == *id)
+        });
+        let mut ids: BTreeMap<(&str, &str), Vec<u64>> = BTreeMap::new();
+        for Session { id, host, name, live_timer_us, .. } in sessions {
+            let is_meant = url
+                .session
+                .as_ref()
+                .is_none_or(|wanted| wanted.host == *host && wanted.session == *name);
+            if is_meant && *live_timer_us > 0 && !finished.contains(&(relay.clone(), *id)) {
+                ids.entry((host, name)).or_default().push(*id);
+            }
+        }
+        drop(finished);
+        for ((host, name), ids) in ids {
+            self.begin(url.with_session(host, name), ids);
+        }
+    }
+
+    /// Begins to read the sessions of a URL that have these ids, unless the URL is being read.
+    fn begin(self: &Arc<Self>, url: Url, ids: Vec<u64>) {
+        if !self.read.lock().insert(url.to_string()) {
             return;
         }
         let shared = self.clone();
@@ -176,7 +196,7 @@ impl Shared {
         let thread = thread.spawn({
             let url = url.clone();
             move || {
-                shared.read_session(&url);
+                shared.read_sessions(&url, ids);
                 shared.read.lock().remove(&url.to_string());
             }
         });
@@ -191,13 +211,13 @@ impl Shared {
         }
     }
 
-    /// Reads a session to its end.
-    fn read_session(&self, url: &Url) {
+    /// Reads the sessions of a URL that have these ids to their ends.
+    fn read_sessions(&self, url: &Url, ids: Vec<u64>) {
         let opened = relay_credentials::for_url(url)
-            .and_then(|credentials| Viewer::open(url, credentials.as_ref(), Seek::Beginning));
+            .and_then(|own| Viewer::open_each(url, own.as_ref(), ids.clone()));
         let viewer = match opened {
             Ok(viewer) => viewer,
-            // The session has ended since it was listed.
+            // The relay has forgotten the sessions since they were listed.
             Err(Error::NoSession { .. }) => return,
             Err(error) => {
                 return self.log.line(Level::Warn, &format!("cannot read {url}: {error}"));
@@ -261,7 +281,10 @@ impl Shared {
         if !collector.sink.has_dropped {
             self.set_position(url, last.end_ns);
         }
-        self.report(url, &viewer, [lost, last.missing_packets, count]);
+        if self.report(url, &viewer, [lost, last.missing_packets, count]) {
+            let relay = url.relay().to_string();
+            self.finished.lock().extend(ids.into_iter().map(|id| (relay.clone(), id)));
+        }
     }
 
     /// Saves the time up to which a session was read.
@@ -281,9 +304,10 @@ impl Shared {
         self.save();
     }
 
-    /// Logs how the reading of a session has ended. The numbers are those of lost events, of
-    /// missing packets, and of events that came after later ones.
-    fn report(&self, url: &Url, viewer: &Viewer, [lost, missing, late]: [u64; 3]) {
+    /// Logs how the reading of a session has ended, and returns whether it was read to its end. The
+    /// numbers are those of lost events, of missing packets, and of events that came after later
+    /// ones.
+    fn report(&self, url: &Url, viewer: &Viewer, [lost, missing, late]: [u64; 3]) -> bool {
         let told = [
             (lost, "event", "lost by the tracer"),
             (missing, "packet", "no longer at the relay"),
@@ -297,10 +321,12 @@ impl Shared {
             None => format!("{url} has ended{losses}"),
             Some(error) => {
                 let line = format!("{url}: {error}; reading it again{losses}");
-                return self.log.line(Level::Warn, &line);
+                self.log.line(Level::Warn, &line);
+                return false;
             }
         };
         self.log.line(Level::Info, &line);
+        !self.is_ending()
     }
 }
 
