@@ -480,6 +480,11 @@ impl SpoolStream {
         Ok(self.find_next()?.filter(|(number, _)| number + 1 < entries).map(|(_, entry)| entry))
     }
 
+    /// Returns whether the file begins with the first packet that was recorded of the stream.
+    pub(crate) fn has_first_packet(&self) -> bool {
+        self.entry(0).is_ok_and(|entry| entry.packet_sequence == Some(0))
+    }
+
     /// Sets the position, without a check of the packet before it.
     pub(crate) fn begin_at(&mut self, position: u64) {
         self.read = position;

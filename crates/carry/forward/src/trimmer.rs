@@ -28,6 +28,8 @@ struct Candidate {
     stream: SpoolStream,
     trace: SpoolTrace,
     key: String,
+    /// Number of packets at the stream's start that are not dropped.
+    kept: u64,
 }
 
 impl Trimmer {
@@ -38,7 +40,8 @@ impl Trimmer {
 
     /// Drops the oldest packets of all traces, at least `bytes` of them if there are so many that
     /// were not sent. The last packet of each stream stays, since its recorder continues from
-    /// there. Traces that cannot be read keep their packets.
+    /// there, and so does the first one, so that readers see that packets after it are missing.
+    /// Traces that cannot be read keep their packets.
     pub fn drop_oldest(&self, bytes: u64) -> Dropped {
         let mut dropped = Dropped::default();
         if !self.sent.lock().is_complete {
@@ -50,8 +53,9 @@ impl Trimmer {
             let Ok((streams, _)) = trace.new_streams(|_| false) else { continue };
             for mut stream in streams {
                 let key = trace.key(&stream.name);
-                stream.begin_at(self.sent.lock().of(&key));
-                let candidate = Candidate { stream, trace: trace.clone(), key };
+                let kept = u64::from(stream.has_first_packet());
+                stream.begin_at(self.sent.lock().of(&key).max(kept));
+                let candidate = Candidate { stream, trace: trace.clone(), key, kept };
                 oldest.extend(candidate.next().map(|next| Reverse((next, candidates.len()))));
                 candidates.push(candidate);
             }
@@ -66,10 +70,10 @@ impl Trimmer {
                 oldest.extend(candidate.next().map(|next| Reverse((next, number))));
             }
         }
-        for Candidate { stream, trace, key } in &candidates {
+        for Candidate { stream, trace, key, kept } in &candidates {
             let sent = self.sent.lock();
             // Packets that were sent meanwhile are not dropped.
-            let (from, until) = (sent.of(key), stream.position());
+            let (from, until) = (sent.of(key).max(*kept), stream.position());
             if let Ok((packets, bytes)) = stream.drop_between(from, until, &trace.directory) {
                 dropped.packets += packets;
                 dropped.bytes += bytes;

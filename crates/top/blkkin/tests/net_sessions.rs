@@ -291,8 +291,19 @@ fn requests_of_sessions_reach_servers() {
     drop(server);
     server = start(&relay);
     requests = grows(&server, requests + 100);
+    // A relay that is killed shows what it has acknowledged to nobody any more.
+    grows(&server, requests + 100);
+    signal(program.id(), Signal::STOP);
+    let mut known = ((0, 0), serde_json::Value::Null);
+    eventually("the server has all that is at the relay", || {
+        std::thread::sleep(Duration::from_secs(1));
+        let now = (stored(&server), forwardings(&node)[0]["packets"].clone());
+        (std::mem::replace(&mut known, now.clone()) == now).then_some(())
+    });
     relay.kill();
     relay.restart();
+    signal(program.id(), Signal::CONT);
+    requests = known.0.0;
     grows(&server, requests + 100);
     let recorded = program.end();
     node.run(&["session", "destroy", "s"]);
@@ -494,6 +505,14 @@ fn the_next_agent_drops_the_oldest_packets() {
     check_oldest_dropped(true);
 }
 
+/// Moves the threads of a program to the second processor, if there is one.
+fn move_to_second_processor(program: &Program) {
+    if std::thread::available_parallelism().is_ok_and(|count| count.get() > 1) {
+        let moved = Command::new("taskset").args(["-acp", "1", &program.id().to_string()]).output();
+        assert!(moved.expect("taskset runs").status.success());
+    }
+}
+
 #[track_caller]
 fn check_oldest_dropped(is_agent_killed: bool) {
     let node = Node::new();
@@ -505,11 +524,13 @@ fn check_oldest_dropped(is_agent_killed: bool) {
     node.run(&[&["channel", "create", "small"], &small[..]].concat());
     node.run(&["event", "enable", "test:*"]);
     node.run(&["session", "start", "s"]);
-    let mut program = node.program(100, 1000);
+    let mut program = node.program_behind(&["taskset", "-c", "0"], 100, 1000);
     eventually("the relay has events", || {
         forwardings(&node).first()?["packets"].as_u64().filter(|sent| *sent > 2)
     });
     relay.kill();
+    // The packets of a stream that begins now are among those that are dropped.
+    move_to_second_processor(&program);
     let away = program.count();
     let losses = || {
         let status = node.run(&["status", "--json"]);
