@@ -71,6 +71,17 @@ record! {
 }
 
 record! {
+    /// Report of the size of a spool's packets, when the forwarder begins to send them.
+    #[derive(Copy)]
+    pub struct SpoolSize {
+        /// Number of the session ([`ForwardTask::number`]).
+        pub number: u64 = Number,
+        /// Space of the packets on the disk, in bytes.
+        pub bytes: u64 = Number,
+    }
+}
+
+record! {
     /// Report of the forwarder about one session.
     pub struct ForwardReport {
         /// Number of the session ([`ForwardTask::number`]).

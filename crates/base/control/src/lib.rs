@@ -86,7 +86,7 @@ pub use decoder::{Decoder, Received};
 pub use fault::{DecodeError, Fault, Reason};
 pub use forwarding::{
     Destination, DroppedPackets, ForwardProgress, ForwardReport, ForwardTask, Forwarding,
-    SessionForward,
+    SessionForward, SpoolSize,
 };
 pub use handshake::{Answer, Clock, Hello, Opening, Refused, Role, Welcome};
 pub use message::{HEADER_SIZE, Kind, Messages, encode};

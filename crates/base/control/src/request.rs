@@ -2,7 +2,7 @@
 
 use crate::channel::Channel;
 use crate::encoding::{Flag, Number, Optional, RecordForm};
-use crate::forwarding::{DroppedPackets, ForwardReport, SessionForward};
+use crate::forwarding::{DroppedPackets, ForwardReport, SessionForward, SpoolSize};
 use crate::limits::BODY_SIZE_MAX;
 use crate::redaction::{Redaction, redactions};
 use crate::rotation::{HookReport, SessionRotation};
@@ -89,6 +89,8 @@ messages! {
         0x0322 ReportForwarding(report: ForwardReport = RecordForm),
         /// Reports dropped packets of a spool, for the agent's forwarder only.
         0x0323 ReportDropped(dropped: DroppedPackets = RecordForm),
+        /// Reports the size of a spool, for the agent's forwarder only.
+        0x0324 ReportSpoolSize(size: SpoolSize = RecordForm),
         /// Divides the trace of a session into chunks. The session must not have been started yet.
         0x0330 DivideSession(rotation: SessionRotation = RecordForm),
         /// Closes the chunk that is being written, and continues in a new one. Replies with

@@ -234,11 +234,14 @@ impl SessionChunks {
         now.checked_add((waited / PAUSES).clamp(PAUSE_MIN, PAUSE_MAX))
     }
 
-    /// Notes that what is in the current chunk is being removed, for `session clear`.
-    pub(crate) fn clear_current(&mut self) {
-        let Some(chunk) = self.list.back_mut() else { return };
-        chunk.meter.clear();
+    /// Notes that what is in the current chunk is being removed, for `session clear`. Returns its
+    /// size in bytes.
+    pub(crate) fn clear_current(&mut self) -> u64 {
+        let Some(chunk) = self.list.back_mut() else { return 0 };
         chunk.begun = None;
+        let size = chunk.meter.written();
+        chunk.meter.clear();
+        size
     }
 
     /// Returns the size of all chunks together in bytes, without those that are being removed.

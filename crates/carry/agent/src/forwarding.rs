@@ -136,6 +136,10 @@ impl Forwardings {
     pub(crate) fn wait(&mut self, forwarder: ConnectionId, is_first: bool) {
         self.waiting = Some(forwarder);
         self.has_changed |= is_first;
+        if is_first {
+            // It knows no earlier requests.
+            self.list.iter_mut().for_each(|one| (one.task.to_drop, one.is_dropping) = (0, false));
+        }
     }
 
     /// Forgets the forwarder if this was its connection. The next one reports everything anew.
@@ -144,7 +148,6 @@ impl Forwardings {
             for one in &mut self.list {
                 one.progress.is_connected = false;
                 one.progress.trouble = Some("the forwarder has ended, and is started again".into());
-                (one.task.to_drop, one.is_dropping) = (0, false);
             }
         }
     }

@@ -4,7 +4,6 @@ use crate::approved_probes::{self, Approvals};
 use crate::attachment::ChannelKey;
 use crate::change_waits::Awaited;
 use crate::channel::{fill_in_sizes, memory_bounds, shape_of};
-use crate::chunks::SessionChunks;
 use crate::clearing::{self, ClearJob};
 use crate::clock::Rates;
 use crate::command::{Listing, Requester};
@@ -30,7 +29,7 @@ use blkkin_control::{
     Activity, Applications, AwaitedChange, Channel, Context, EVENT_SIZES, Events, Failed,
     ForwardTask, Mode, NewChannel, Purpose, RecentSnapshot, RedactedEvents, Redaction, Reply,
     Request, RetainingSession, Retention, Ring, SessionForward, SessionLimit, SessionRotation,
-    Snapshot, ToApplication, WAIT_FOREVER, WAIT_MAX_US, code,
+    Snapshot, SpoolSize, ToApplication, WAIT_FOREVER, WAIT_MAX_US, code,
 };
 use blkkin_filter::Filter;
 use blkkin_ring::Shape;
@@ -391,6 +390,13 @@ impl RequestHandler<'_> {
                 check_forwarder(who)?;
                 if self.sessions.forwardings.note_dropped(dropped) {
                     self.sessions.count_dropped(dropped);
+                }
+                Ok(Answer::Unchanged)
+            }
+            Request::ReportSpoolSize(SpoolSize { number, bytes }) => {
+                check_forwarder(who)?;
+                if let Some(session) = self.sessions.get(number) {
+                    session.size_limit.set_written(bytes);
                 }
                 Ok(Answer::Unchanged)
             }
@@ -860,8 +866,11 @@ impl RequestHandler<'_> {
     pub(crate) fn clear(&mut self, command: ConnectionId, session: usize, descriptors: Share) {
         let session = &mut self.sessions.list[session];
         let id = session.id;
-        session.size_limit.clear();
-        session.chunks.iter_mut().for_each(SessionChunks::clear_current);
+        match &mut session.chunks {
+            // The others are not cleared.
+            Some(chunks) => session.size_limit.remove(chunks.clear_current()),
+            None => session.size_limit.set_written(0),
+        }
         let mut job = ClearJob::begin(command, session, descriptors);
         self.programs.clear(id, |cleared| job.note(cleared));
         self.sessions.clear_evictions(id);

@@ -90,10 +90,9 @@ const SUSPENDED_OF_PROCESS_MAX: usize = 64;
 impl Sessions {
     pub(crate) fn new(mut saved: SavedState, notebook: Notebook) -> Sessions {
         let list = &saved.sessions;
-        // Files of a spool keep no more than the relay lacks. Those that are continued are counted
-        // when they are opened.
+        // The forwarder reports how much of a spool the relay lacks.
         for session in list.iter().filter(|session| saved.forwardings.is_spool(session.id)) {
-            session.size_limit.clear();
+            session.size_limit.await_size();
         }
         saved.forwardings.end_missing(|id| list.iter().any(|session| session.id == id));
         Sessions {

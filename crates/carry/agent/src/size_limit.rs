@@ -5,7 +5,7 @@ use crate::losses;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Size limit of a session, with the total size of its traces in bytes.
@@ -17,6 +17,10 @@ pub(crate) struct SizeLimit {
     written: AtomicU64,
     /// Number of changes of `written`, which tells whether it has changed.
     changes: AtomicU64,
+    /// Size of the last write that was refused for the limit, or 0 if a later one was not.
+    refused: AtomicU64,
+    /// Set if the sizes of files that an earlier agent has written are reported by the forwarder.
+    awaits_size: AtomicBool,
 }
 
 /// Space on the file system of a trace that packets may use: the free space reported by the last
@@ -37,8 +41,13 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 impl Default for SizeLimit {
     fn default() -> SizeLimit {
-        let (written, changes) = (AtomicU64::new(0), AtomicU64::new(0));
-        SizeLimit { size_max: AtomicU64::new(u64::MAX), written, changes }
+        SizeLimit {
+            size_max: AtomicU64::new(u64::MAX),
+            written: AtomicU64::new(0),
+            changes: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            awaits_size: AtomicBool::new(false),
+        }
     }
 }
 
@@ -55,7 +64,9 @@ impl SizeLimit {
     /// Checks that the session may write `size` more bytes.
     pub(crate) fn check(&self, size: u64) -> io::Result<()> {
         let max = self.size_max.load(Relaxed);
-        if self.written.load(Relaxed).saturating_add(size) <= max {
+        let is_refused = self.written.load(Relaxed).saturating_add(size) > max;
+        self.refused.store(if is_refused { size } else { 0 }, Relaxed);
+        if !is_refused {
             return Ok(());
         }
         Err(losses::no_space(format!("the session may write {max} bytes at most (--size-max)")))
@@ -66,12 +77,14 @@ impl SizeLimit {
         self.size_max.load(Relaxed).saturating_sub(self.written.load(Relaxed))
     }
 
-    /// Returns how much has to be removed until three quarters of the limit are used; `None` unless
-    /// more than seven eighths are.
+    /// Returns how much has to be removed until three quarters of the limit are used and the write
+    /// that was refused has room; `None` unless more than seven eighths are, or one was refused.
     pub(crate) fn excess(&self) -> Option<u64> {
         let max = self.size_max()?;
         let (room, written) = (self.room(), self.written.load(Relaxed));
-        (room < max / 8).then(|| written.saturating_sub(max - max / 4))
+        let refused = self.refused.load(Relaxed);
+        let used = max.saturating_sub(refused).min(max - max / 4);
+        (room < max / 8 || refused > 0).then(|| written.saturating_sub(used))
     }
 
     pub(crate) fn add(&self, size: u64) {
@@ -91,10 +104,23 @@ impl SizeLimit {
         self.changes.fetch_add(1, Relaxed);
     }
 
-    /// Resets the total size, because all traces of the session are removed.
-    pub(crate) fn clear(&self) {
-        self.written.store(0, Relaxed);
+    /// Sets the total size.
+    pub(crate) fn set_written(&self, size: u64) {
+        self.written.store(size, Relaxed);
         self.changes.fetch_add(1, Relaxed);
+    }
+
+    /// Lets the forwarder report the size of the files that an earlier agent has written.
+    pub(crate) fn await_size(&self) {
+        self.awaits_size.store(true, Relaxed);
+        self.set_written(0);
+    }
+
+    /// Adds the size of a file that is continued.
+    pub(crate) fn add_continued(&self, size: u64) {
+        if !self.awaits_size.load(Relaxed) {
+            self.add(size);
+        }
     }
 }
 
@@ -144,7 +170,7 @@ fn usable(total: u64, free: FreeBytes, size: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{FreeBytes, usable};
+    use super::{FreeBytes, SizeLimit, usable};
 
     /// Asserts the number of usable bytes on a file system of 20 MiB, with a reserve of 1 MiB.
     /// `free` has the number of all free bytes, and the number of those that are not kept for root.
@@ -152,6 +178,24 @@ mod tests {
     fn check(free: (u64, u64), size: u64, expected: u64) {
         let free = FreeBytes { all: free.0, for_users: free.1 };
         assert_eq!(usable(20 << 20, free, size), expected);
+    }
+
+    /// A write that has no room asks for as much as it needs, also when much of the limit is free.
+    #[test]
+    fn refused_writes_ask_for_their_room() {
+        let limit = SizeLimit::default();
+        limit.set(1000);
+        limit.add(800);
+        assert_eq!(limit.excess(), None);
+        limit.add(80);
+        assert_eq!(limit.excess(), Some(130));
+        limit.remove(180);
+        assert!(limit.check(600).is_err());
+        assert_eq!(limit.excess(), Some(300));
+        assert!(limit.check(2000).is_err());
+        assert_eq!(limit.excess(), Some(700));
+        limit.check(300).unwrap();
+        assert_eq!(limit.excess(), None);
     }
 
     #[test]

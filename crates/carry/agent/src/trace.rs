@@ -25,7 +25,7 @@ use blkkin_ring::packet::{self, Header};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -117,8 +117,6 @@ const SAME_NAME_MAX: u32 = 1000;
 const UNINDEXED_MAX: u32 = 1 << 17;
 /// Size of metadata in bytes above which the time for rewriting it is limited by a token bucket.
 const LARGE: usize = 64 << 10;
-/// Size in bytes of the blocks in which the system counts the space of a file.
-const BLOCK: u64 = 512;
 const METADATA: &str = "metadata";
 const METADATA_NEW: &str = ".metadata.new";
 /// Name of the mark: an empty file that is removed when a trace is ended, unless the trace misses
@@ -278,9 +276,7 @@ impl Trace {
         let index = Some((index, INDEX_HEADER_SIZE as u64));
         let mut file = StreamFile { data: Arc::new(data), size: 0, last: None, index };
         file.find_end(kept)?;
-        // Packets of a spool that were sent or dropped take no space.
-        let kept = file.size.min(file.data.metadata()?.blocks().saturating_mul(BLOCK));
-        self.size_limit.iter().for_each(|bound| bound.add(kept));
+        self.size_limit.iter().for_each(|bound| bound.add_continued(file.size));
         let last = file.last;
         self.files.insert(key, file);
         Ok(last)

@@ -23,6 +23,8 @@ pub struct Delivery {
     persistence: Persistence,
     credentials: Option<ReadCredentials>,
     is_spool: bool,
+    /// Size of a spool's packets when the delivery was resumed, in bytes.
+    size: u64,
     positions: Positions,
     sent: Arc<SentPositions>,
     watcher: Watcher,
@@ -105,6 +107,7 @@ impl Delivery {
             persistence,
             credentials: None,
             is_spool: false,
+            size: 0,
             positions: Positions::default(),
             sent: Arc::default(),
             watcher: Watcher::new(),
@@ -131,8 +134,17 @@ impl Delivery {
     /// this one gets. Waits while another one delivers the directory.
     pub fn resume(mut self) -> io::Result<Delivery> {
         self.positions = Positions::read(&self.root)?;
+        if self.is_spool {
+            self.size = spool::allocated_size(&self.root);
+        }
         self.sent.begin_with(&self.positions);
         Ok(self)
+    }
+
+    /// Returns the size of a spool's packets in bytes when the delivery was resumed, if it is to
+    /// remove delivered ones.
+    pub fn size(&self) -> u64 {
+        self.size
     }
 
     /// Shares the positions up to which packets were sent with a [`Trimmer`](crate::Trimmer).
@@ -252,7 +264,11 @@ impl Delivery {
     ) -> io::Result<Changes> {
         let forwarder = self.forwarder.take();
         let was_connected = forwarder.is_some();
-        if let Some(forwarder) = forwarder {
+        if let Some(mut forwarder) = forwarder {
+            // What the relay had acknowledged before the failure is not sent again.
+            if self.is_spool && self.positions.save().is_ok() {
+                forwarder.remove_acknowledged();
+            }
             self.totals = self.totals.and(forwarder.totals());
         }
         self.acknowledge_at = None;

@@ -178,7 +178,7 @@ impl SentStream {
     }
 
     fn is_acknowledged(&self) -> bool {
-        self.acknowledged >= self.stream.position()
+        self.acknowledged >= self.stream.position().packets
     }
 }
 
@@ -461,10 +461,16 @@ impl Forwarder {
         for mut stream in new {
             let handle = add_stream(connection, &sent.trace, &stream.name)?;
             let key = sent.trace.key(&stream.name);
-            let Position { packets, last_end } = positions.of(&key);
-            stream.skip_to(packets, last_end).map_err(SendError::Spool)?;
-            let acknowledged = stream.position();
-            sent_positions.lock().raise(&key, acknowledged);
+            stream.skip_to(positions.of(&key)).map_err(SendError::Spool)?;
+            let position = stream.position();
+            let mut sent_packets = sent_positions.lock();
+            match stream.last_before(sent_packets.of(&key)).map_err(SendError::Spool)? {
+                Some(_) => sent_packets.raise(&key, position),
+                // The stream was cleared.
+                None => sent_packets.set(&key, position),
+            }
+            drop(sent_packets);
+            let acknowledged = position.packets;
             sent.streams.push(SentStream {
                 handle,
                 stream,
@@ -530,11 +536,11 @@ impl Forwarder {
             let entries = own.stream.entries().map_err(SendError::Spool)?;
             if let Some(position) = own.stream.rewound(entries).map_err(SendError::Spool)? {
                 own.stream.rewind(position);
-                self.sent.lock().rewind(&own.key, position);
+                self.sent.lock().set(&own.key, own.stream.position());
                 (own.acknowledged, own.asked) = (own.acknowledged.min(position), None);
                 positions.remove(&own.key);
             }
-            let packets = entries.saturating_sub(own.stream.position());
+            let packets = own.stream.waiting().map_err(SendError::Spool)?;
             waiting.extend((packets > 0).then_some((at, packets)));
         }
         // Producers write metadata before the packets that need it, so metadata that is read now
@@ -553,7 +559,9 @@ impl Forwarder {
             let Some(own) = sent.streams.get_mut(stream) else { continue };
             for _ in 0..waiting.min(PACKETS_AT_ONCE) {
                 let end = own.send_next(connection, totals, positions, &mut buffer)?;
-                if let (Some(end), Some(clock)) = (end, sent.trace.clock) {
+                // The others were dropped meanwhile.
+                let Some(end) = end else { break };
+                if let Some(clock) = sent.trace.clock {
                     *newest = (*newest).max(Some(clock.to_ns(end)));
                 }
             }
@@ -620,8 +628,7 @@ impl Forwarder {
         let mut is_complete = true;
         for sent in traces {
             for own in sent.streams.iter_mut().filter(|own| !own.is_acknowledged()) {
-                let (packets, last_end) = (own.stream.position(), own.stream.last_end());
-                let now = (own.packets, Position { packets, last_end });
+                let now = (own.packets, own.stream.position());
                 let (packets, position) = *own.asked.get_or_insert(now);
                 let question =
                     Command::DataPending { stream: own.handle, last: packets.checked_sub(1) };
@@ -795,8 +802,7 @@ fn state_of(trace: &SpoolTrace, positions: &Positions) -> io::Result<TraceState>
     let mut is_known = false;
     for mut stream in streams {
         let key = trace.key(&stream.name);
-        let Position { packets, last_end } = positions.of(&key);
-        stream.skip_to(packets, last_end)?;
+        stream.skip_to(positions.of(&key))?;
         if stream.waiting()? > 0 {
             return Ok(TraceState::New);
         }
@@ -811,8 +817,7 @@ fn remove_trace(trace: &SpoolTrace, positions: &mut Positions) -> io::Result<u64
     let mut size = 0;
     for mut stream in trace.new_streams(|_| false)?.0 {
         let key = trace.key(&stream.name);
-        let Position { packets, last_end } = positions.of(&key);
-        stream.skip_to(packets, last_end)?;
+        stream.skip_to(positions.of(&key))?;
         size += stream.bytes_left()?;
         positions.remove(&key);
     }

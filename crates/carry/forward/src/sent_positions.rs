@@ -1,7 +1,7 @@
 //! Positions up to which the packets of each stream were sent, shared by the thread that sends them
 //! and the one that drops packets for which there is no room.
 
-use crate::positions::Positions;
+use crate::positions::{Position, Positions};
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -14,7 +14,7 @@ pub struct SentPositions(Mutex<SentPackets>);
 /// The positions, while they are locked.
 #[derive(Debug, Default)]
 pub(crate) struct SentPackets {
-    packets: HashMap<String, u64>,
+    positions: HashMap<String, Position>,
     /// Set once the positions contain what was acknowledged before this process has started.
     pub(crate) is_complete: bool,
 }
@@ -28,33 +28,34 @@ impl SentPositions {
     pub(crate) fn begin_with(&self, acknowledged: &Positions) {
         let mut sent = self.lock();
         for (stream, position) in acknowledged.all() {
-            sent.raise(stream, position.packets);
+            sent.raise(stream, position);
         }
         sent.is_complete = true;
     }
 }
 
 impl SentPackets {
-    pub(crate) fn of(&self, stream: &str) -> u64 {
-        self.packets.get(stream).copied().unwrap_or_default()
+    pub(crate) fn of(&self, stream: &str) -> Position {
+        self.positions.get(stream).copied().unwrap_or_default()
     }
 
     /// Notes that all packets before a position were sent. What was sent over an earlier connection
     /// counts, too, since the relay may have it.
-    pub(crate) fn raise(&mut self, stream: &str, packets: u64) {
-        match self.packets.get_mut(stream) {
-            Some(position) => *position = (*position).max(packets),
-            None => drop(self.packets.insert(stream.to_owned(), packets)),
+    pub(crate) fn raise(&mut self, stream: &str, position: Position) {
+        if self.of(stream).packets <= position.packets {
+            self.set(stream, position);
         }
     }
 
-    /// Notes that packets after a position were removed, so that others follow there.
-    pub(crate) fn rewind(&mut self, stream: &str, packets: u64) {
-        let position = self.packets.get_mut(stream);
-        position.into_iter().for_each(|position| *position = packets.min(*position));
+    /// Sets a position anew, because packets before it were removed and others follow there.
+    pub(crate) fn set(&mut self, stream: &str, position: Position) {
+        match self.positions.get_mut(stream) {
+            Some(known) => *known = position,
+            None => drop(self.positions.insert(stream.to_owned(), position)),
+        }
     }
 
     pub(crate) fn remove(&mut self, stream: &str) {
-        self.packets.remove(stream);
+        self.positions.remove(stream);
     }
 }

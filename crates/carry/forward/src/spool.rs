@@ -7,7 +7,7 @@
 //! DIRECTORY/ust/pid/NAME/index/STREAM.idx an entry for each packet
 //! ```
 
-use crate::positions;
+use crate::positions::{self, Position};
 use blkkin_control::COMPLETE_FILE;
 use blkkin_ctf::metadata::{self, METADATA_SIZE_MAX, unpack};
 use blkkin_ctf::schema::{ByteOrder, Clock, Uuid};
@@ -68,6 +68,8 @@ const NS_PER_S: i128 = 1_000_000_000;
 const DEPTH_MAX: usize = 16;
 /// Maximum number of packets whose ends are kept, to find where a recorder has shortened a file.
 const RECENT_MAX: usize = 256;
+/// Unit of [`MetadataExt::blocks`] in bytes.
+const BLOCK: u64 = 512;
 /// Maximum size of a packet in bytes.
 const PACKET_BYTES_MAX: u64 = 256 << 20;
 
@@ -222,6 +224,21 @@ pub(crate) fn is_recorded(directory: &Path) -> bool {
     directory.join(MARK).exists()
 }
 
+/// Returns the space on the disk of all packets below a directory, in bytes.
+pub(crate) fn allocated_size(root: &Path) -> u64 {
+    let mut size = 0;
+    for directory in find_traces(root, &mut |_| ()).traces {
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+        let of_stream = |entry: fs::DirEntry| {
+            let name = entry.file_name();
+            let is_other = name == METADATA || name.as_encoded_bytes().starts_with(b".");
+            entry.metadata().ok().filter(|file| file.is_file() && !is_other)
+        };
+        size += entries.filter_map(of_stream).map(|file| file.blocks() * BLOCK).sum::<u64>();
+    }
+    size
+}
+
 /// Removes the directory of a closed chunk that has no traces any more. Returns whether it is gone.
 pub(crate) fn remove_chunk(directory: &Path) -> bool {
     if is_recorded(directory) {
@@ -310,9 +327,14 @@ impl SpoolStream {
         Ok(self.layout.entries_in(self.index.metadata()?.len()))
     }
 
-    /// Returns the number of packets whose entries are written and not read yet.
+    /// Returns the number of entries that are written and not read yet, without removed ones before
+    /// the next packet.
     pub(crate) fn waiting(&self) -> io::Result<u64> {
-        Ok(self.entries()?.saturating_sub(self.read))
+        let entries = self.entries()?;
+        if entries <= self.read {
+            return Ok(0);
+        }
+        Ok(self.find_next()?.map_or(0, |(number, _)| entries.saturating_sub(number)))
     }
 
     /// Returns the position of the next packet after the recorder has removed entries that were
@@ -341,9 +363,9 @@ impl SpoolStream {
         }
     }
 
-    /// Returns the number of entries that were read or skipped.
-    pub(crate) fn position(&self) -> u64 {
-        self.read
+    /// Returns the position after the entries that were read or skipped.
+    pub(crate) fn position(&self) -> Position {
+        Position { packets: self.read, last_end: self.last_end() }
     }
 
     /// Returns the end of the last packet that was read or skipped, in cycles.
@@ -351,21 +373,27 @@ impl SpoolStream {
         self.recent.back().map_or(0, |(_, end)| *end)
     }
 
-    /// Skips all entries before `position`, if the last of them has a packet with this end.
-    /// Otherwise the stream was cleared, and begins at the start.
-    pub(crate) fn skip_to(&mut self, position: u64, last_end: u64) -> io::Result<()> {
-        let last = match position.checked_sub(1) {
-            Some(last) if last < self.entries()? => self.entry(last)?,
-            _ => return Ok(()),
-        };
-        if last.packet.end == last_end {
-            self.read = position;
-            self.note(last_end);
-            self.removed = position;
+    /// Skips all entries before a position. If the stream was cleared, it begins at the start.
+    pub(crate) fn skip_to(&mut self, position: Position) -> io::Result<()> {
+        if let Some(last) = self.last_before(position)? {
+            self.read = position.packets;
+            self.note(position.last_end);
+            self.removed = position.packets;
             self.bytes_removed = last.data_end();
             self.data_position = self.bytes_removed;
         }
         Ok(())
+    }
+
+    /// Returns the entry before a position; `None` at the start, and if the stream was cleared, so
+    /// that another packet is there.
+    pub(crate) fn last_before(&self, position: Position) -> io::Result<Option<IndexEntry>> {
+        match position.packets.checked_sub(1) {
+            Some(last) if last < self.entries()? && !self.is_removed(last) => {
+                Ok(Some(self.entry(last)?).filter(|last| last.packet.end == position.last_end))
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Notes the end of the packet before the position.
@@ -434,13 +462,19 @@ impl SpoolStream {
         Ok(())
     }
 
-    /// Returns the size of the packets in bytes that were not removed.
+    /// Returns the size of the packets in bytes that were neither removed nor skipped.
     pub(crate) fn bytes_left(&self) -> io::Result<u64> {
-        Ok(self.data.metadata()?.len().saturating_sub(self.bytes_removed))
+        let mut size = 0;
+        for number in self.removed..self.entries()? {
+            if !self.is_removed(number) {
+                size += self.entry(number)?.packet.packet_bits / 8;
+            }
+        }
+        Ok(size)
     }
 
     /// Returns whether an entry was removed with its packet.
-    fn is_removed(&self, number: u64) -> bool {
+    pub(crate) fn is_removed(&self, number: u64) -> bool {
         let mut bytes = vec![0; self.layout.entry_size()];
         let read = self.index.read_exact_at(&mut bytes, self.layout.offset_of(number));
         read.is_ok() && bytes.iter().all(|byte| *byte == 0)
@@ -473,11 +507,16 @@ impl SpoolStream {
         }
     }
 
-    /// Returns the entry of the next packet that was not removed, unless it is the last one, from
-    /// which a recorder continues.
-    pub(crate) fn next_droppable(&self) -> io::Result<Option<IndexEntry>> {
+    /// Returns the entry of the next packet that was not removed, unless it is the last one.
+    pub(crate) fn next_before_last(&self) -> io::Result<Option<IndexEntry>> {
         let entries = self.entries()?;
         Ok(self.find_next()?.filter(|(number, _)| number + 1 < entries).map(|(_, entry)| entry))
+    }
+
+    /// Returns the entry of the last packet; `None` if there is none, or it was removed.
+    pub(crate) fn last_entry(&self) -> io::Result<Option<IndexEntry>> {
+        let last = self.entries()?.checked_sub(1).filter(|last| !self.is_removed(*last));
+        last.map(|last| self.entry(last)).transpose()
     }
 
     /// Returns whether the file begins with the first packet that was recorded of the stream.

@@ -522,7 +522,7 @@ fn the_oldest_packets_are_dropped() {
     fs::write(trace.join(".recording"), "").unwrap();
     append(&trace, "ch_0", 1);
     let sent = Arc::<SentPositions>::default();
-    let trimmer = Trimmer::new(fixture.from.0.clone(), sent.clone());
+    let mut trimmer = Trimmer::new(fixture.from.0.clone(), sent.clone());
     // What was acknowledged is not known yet.
     assert_eq!(trimmer.drop_oldest(1), Dropped::default());
     let delivery = fixture.delivery(Persistence::Follow).with_positions(sent);
@@ -555,6 +555,68 @@ fn the_oldest_packets_are_dropped() {
     }
 }
 
+/// Streams of traces that have ended lose their first and last packets, too, if there are no
+/// others. The relay gets what was recorded later.
+#[test]
+fn traces_that_have_ended_are_dropped_whole() {
+    let mut fixture = Fixture::new();
+    let sent = Arc::<SentPositions>::default();
+    let mut trimmer = Trimmer::new(fixture.from.0.clone(), sent.clone());
+    let delivery = fixture.delivery(Persistence::Follow).with_positions(sent);
+    let running = Running::start(delivery.resume().unwrap().remove_delivered());
+    running.await_report("connected");
+    fixture.stop_relay();
+    running.await_report("lost");
+    let [ended, recorded] = ["a", "b"].map(|name| fixture.from.0.join("ust/pid").join(name));
+    make_trace(&ended);
+    append(&ended, "ch_0", 3);
+    append(&ended, "ch_1", 1);
+    make_trace(&recorded);
+    fs::write(recorded.join(".recording"), "").unwrap();
+    append(&recorded, "ch_0", 4);
+    assert_eq!(trimmer.drop_oldest(1), Dropped { packets: 1, bytes: 12 });
+    assert_eq!(trimmer.drop_oldest(2 * 12), Dropped { packets: 2, bytes: 2 * 12 });
+    assert_eq!(trimmer.drop_oldest(1 << 30), Dropped { packets: 3, bytes: 3 * 12 });
+    assert_eq!(trimmer.drop_oldest(1 << 30), Dropped::default());
+    fs::remove_file(recorded.join(".recording")).unwrap();
+    fixture.restart_relay();
+    running.await_report("has");
+    let totals = running.end().unwrap();
+    assert_eq!((totals.packets, totals.bytes_removed), (2, 2 * 12));
+    assert!(!ended.exists() && !recorded.exists());
+}
+
+/// After `session clear`, positions of packets that were sent before do not hold.
+#[test]
+fn cleared_streams_are_dropped_from_their_beginnings() {
+    let mut fixture = Fixture::new();
+    let trace = fixture.from.0.join("ust/pid/a");
+    make_trace(&trace);
+    fs::write(trace.join(".recording"), "").unwrap();
+    append(&trace, "ch_0", 50);
+    let sent = Arc::<SentPositions>::default();
+    let mut trimmer = Trimmer::new(fixture.from.0.clone(), sent.clone());
+    let delivery = fixture.delivery(Persistence::Follow).with_positions(sent);
+    let running = Running::start(delivery.resume().unwrap().remove_delivered());
+    assert_eq!(running.await_report("has"), "50");
+    fixture.stop_relay();
+    running.await_report("lost");
+    for path in ["ch_0", "index/ch_0.idx"] {
+        fs::remove_file(trace.join(path)).unwrap();
+    }
+    // The offsets are the times of packets, too.
+    let data = fs::File::create(trace.join("ch_0")).unwrap();
+    data.set_len(1200).unwrap();
+    append(&trace, "ch_0", 9);
+    assert_eq!(trimmer.drop_oldest(1 << 30), Dropped { packets: 8, bytes: 8 * 12 });
+    append(&trace, "ch_0", 60);
+    assert_eq!(trimmer.drop_oldest(12), Dropped { packets: 1, bytes: 12 });
+    fixture.restart_relay();
+    running.await_report("connected");
+    fs::remove_file(trace.join(".recording")).unwrap();
+    assert_eq!(running.end().unwrap().packets, 50 + 69 - 9);
+}
+
 /// Each packet is sent or counted as dropped, whatever the sender does meanwhile. The last packet
 /// of a stream is never dropped.
 #[test]
@@ -564,7 +626,7 @@ fn packets_are_sent_or_dropped() {
     make_trace(&trace);
     fs::write(trace.join(".recording"), "").unwrap();
     let sent = Arc::<SentPositions>::default();
-    let trimmer = Trimmer::new(fixture.from.0.clone(), sent.clone());
+    let mut trimmer = Trimmer::new(fixture.from.0.clone(), sent.clone());
     let delivery = fixture.delivery(Persistence::Follow).with_positions(sent);
     let running = Running::start(delivery.resume().unwrap().remove_delivered());
     running.await_report("connected");

@@ -417,6 +417,7 @@ fn names_of(request: &Request) -> (Option<&str>, Option<&str>) {
         | Request::AwaitSignal(_)
         | Request::ReportForwarding(_)
         | Request::ReportDropped(_)
+        | Request::ReportSpoolSize(_)
         | Request::GetSampling
         | Request::SetSampling(_) => (None, None),
     }

@@ -15,7 +15,7 @@ use crate::{
     RecentSnapshot, RedactedEvents, RedactedRule, Redaction, RedactionMethod, Refused, Reply,
     Request, RetainingSession, Retention, Ring, RingTotals, Role, Rotation, Rule, Selection,
     Session, SessionForward, SessionLimit, SessionRotation, SessionState, Snapshot, SpanSlot,
-    ToApplication, Unavailable, Version, Welcome, Width, code,
+    SpoolSize, ToApplication, Unavailable, Version, Welcome, Width, code,
 };
 
 fn destination() -> Destination {
@@ -349,6 +349,10 @@ fn requests() {
         (
             Request::ReportDropped(DroppedPackets { number: 2, to_drop: 3, packets: 4, bytes: 5 }),
             "20000000 2303 0200000000000000 0300000000000000 0400000000000000 0500000000000000",
+        ),
+        (
+            Request::ReportSpoolSize(SpoolSize { number: 2, bytes: 3 }),
+            "10000000 2403 0200000000000000 0300000000000000",
         ),
         (
             Request::DivideSession(SessionRotation {

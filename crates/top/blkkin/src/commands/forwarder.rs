@@ -10,6 +10,7 @@ use blkkin_agent::{WaitingProcess, confine_forwarder};
 use blkkin_client::{Client, Timeouts};
 use blkkin_control::{
     Destination, DroppedPackets, ForwardProgress, ForwardReport, ForwardTask, Reply, Request,
+    SpoolSize,
 };
 use blkkin_forward::{
     Delivery, Dropped, Persistence, Report, SentPositions, SessionName, Totals, Trimmer,
@@ -239,11 +240,11 @@ fn drop_when_asked(
         return Ok(());
     }
     let (number, user, group) = (task.number, task.user, task.group);
-    let trimmer = Trimmer::new(task.directory.clone(), positions);
+    let mut trimmer = Trimmer::new(task.directory.clone(), positions);
     let work = move || {
         let mut before = 0;
         for to_drop in asked {
-            let bytes = to_drop - before;
+            let bytes = to_drop.saturating_sub(before);
             let dropped = blkkin_sys::as_user(user, group, || Ok(trimmer.drop_oldest(bytes)));
             let Dropped { packets, bytes } = dropped.unwrap_or_else(|error: io::Error| {
                 agent_log(&format!("cannot drop packets of a spool: {error}"));
@@ -289,9 +290,14 @@ impl Reporter {
         let delivery = Delivery::new(target, session, &directory, Persistence::Forever);
         let delivery = delivery.with_positions(self.positions.clone());
         let credentials = self.credentials.clone();
-        let mut delivery = delivery.with_credentials(move || credentials.read()).resume()?;
+        let mut delivery = delivery.with_credentials(move || credentials.read());
         if is_spool {
             delivery = delivery.remove_delivered();
+        }
+        let mut delivery = delivery.resume()?;
+        if is_spool {
+            let size = SpoolSize { number: self.task.number, bytes: delivery.size() };
+            let _ = self.reports.send(Request::ReportSpoolSize(size));
         }
         let totals = delivery.run(told.as_fd(), &mut |report| self.report(&report))?;
         self.count(totals);
