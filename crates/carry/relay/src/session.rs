@@ -8,7 +8,7 @@ use crate::waiters::Waiters;
 use blkkin_lttng::IndexLayout;
 use blkkin_lttng::relay::{AddStream, ChunkAction, CreateChunk, CreateSession, Rotation};
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -52,10 +52,10 @@ pub(crate) struct Session {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Streams in the order in which they were added.
-    streams: Vec<Arc<Stream>>,
-    /// Number of streams that viewers may see.
-    published: usize,
+    /// Streams by their ids, which have the order in which the streams were added.
+    streams: BTreeMap<u64, Arc<Stream>>,
+    /// Id of the last stream that viewers may see; 0 before there are any.
+    published: u64,
     /// Chunks that are not closed, by their ids.
     chunks: BTreeMap<u64, Arc<Chunk>>,
     /// Id of the chunk in which new streams begin.
@@ -86,8 +86,10 @@ const DATA_PATIENCE: Duration = Duration::from_secs(10);
 /// Time for which an ended session is kept, so that packets in flight are still written and viewers
 /// read the rest.
 const KEPT_AFTER_END: Duration = Duration::from_secs(30);
-/// Maximum number of streams of a session.
-const STREAMS_MAX: usize = 16_384;
+/// Maximum number of streams of a session. Tests have fewer, since each has two files.
+const STREAMS_MAX: usize = if cfg!(test) { 64 } else { 16_384 };
+/// Number of streams of complete traces that make room for others when there are as many as that.
+const FORGOTTEN_AT_ONCE: usize = STREAMS_MAX / 8;
 
 impl Session {
     pub(crate) fn new(
@@ -138,15 +140,21 @@ impl Session {
     }
 
     /// Adds a stream to the present chunk. Before version 2.11 there are no chunks, so the first
-    /// stream begins one.
+    /// stream begins one. If there are too many streams, the oldest complete traces are forgotten:
+    /// new viewers do not see them, but those that read them already do. Returns the stream, and
+    /// the ids of those that were forgotten.
     pub(crate) fn add_stream(
         &self,
         id: u64,
         added: AddStream,
         layout: IndexLayout,
-    ) -> io::Result<Arc<Stream>> {
+    ) -> io::Result<(Arc<Stream>, Vec<u64>)> {
         let mut state = self.state.lock();
         let AddStream { name, path, .. } = added;
+        let mut forgotten = Vec::new();
+        if state.streams.len() >= STREAMS_MAX {
+            forgotten = state.forget_complete();
+        }
         if state.streams.len() >= STREAMS_MAX {
             return Err(io::Error::other(format!("a session has at most {STREAMS_MAX} streams")));
         }
@@ -156,13 +164,13 @@ impl Session {
             Some(chunk) => chunk,
             None => self.begin_chunk(&mut state, &CreateChunk::default())?,
         };
-        let trace = state.streams.iter().find(|stream| stream.path == path);
+        let trace = state.streams.values().find(|stream| stream.path == path);
         let trace = trace.map_or(id, |stream| stream.trace);
         let name = StreamName { id, trace, path, name, layout };
         let stream = Stream::create(name, chunk, self.is_snapshot, self.disk.clone())?;
         let stream = Arc::new(stream);
-        state.streams.push(stream.clone());
-        Ok(stream)
+        state.streams.insert(id, stream.clone());
+        Ok((stream, forgotten))
     }
 
     fn begin_chunk(&self, state: &mut State, created: &CreateChunk) -> io::Result<Arc<Chunk>> {
@@ -222,29 +230,30 @@ impl Session {
     }
 
     pub(crate) fn stream(&self, id: u64) -> Option<Arc<Stream>> {
-        self.state.lock().streams.iter().find(|stream| stream.id == id).cloned()
+        self.state.lock().streams.get(&id).cloned()
     }
 
     /// Returns all streams.
     pub(crate) fn streams(&self) -> Vec<Arc<Stream>> {
-        self.state.lock().streams.clone()
+        self.state.lock().streams.values().cloned().collect()
     }
 
     /// Lets viewers see all streams that were added so far.
     pub(crate) fn publish_streams(&self) {
         let mut state = self.state.lock();
-        state.published = state.streams.len();
+        state.published = state.streams.keys().next_back().copied().unwrap_or(state.published);
     }
 
-    /// Returns the streams for viewers from number `from` on. The streams of a trace are only shown
-    /// together with its metadata stream.
-    pub(crate) fn published_from(&self, from: usize) -> Vec<Arc<Stream>> {
+    /// Returns the streams for viewers after that with the id `last`. The streams of a trace are
+    /// only shown together with its metadata stream.
+    pub(crate) fn published_after(&self, last: u64) -> Vec<Arc<Stream>> {
         let state = self.state.lock();
-        state.streams.get(from..state.published).unwrap_or_default().to_vec()
+        let new = state.streams.range(last + 1..).take_while(|(id, _)| **id <= state.published);
+        new.map(|(_, stream)| stream.clone()).collect()
     }
 
-    /// Returns the number of streams that viewers may see.
-    pub(crate) fn published(&self) -> usize {
+    /// Returns the id of the last stream that viewers may see.
+    pub(crate) fn published(&self) -> u64 {
         self.state.lock().published
     }
 
@@ -294,6 +303,22 @@ impl Session {
     /// Returns the time at which the producer has closed its connection.
     pub(crate) fn ended(&self) -> Option<Instant> {
         self.state.lock().ended
+    }
+}
+
+impl State {
+    /// Forgets the streams of the oldest traces all of whose streams are complete. Returns their
+    /// ids.
+    fn forget_complete(&mut self) -> Vec<u64> {
+        let streams = || self.streams.values();
+        let open: HashSet<u64> =
+            streams().filter(|one| !one.is_complete()).map(|one| one.trace).collect();
+        let complete = streams().map(|one| one.trace).filter(|trace| !open.contains(trace));
+        let traces: HashSet<u64> = complete.take(FORGOTTEN_AT_ONCE).collect();
+        let forgotten = streams().filter(|one| traces.contains(&one.trace)).map(|one| one.id);
+        let forgotten: Vec<u64> = forgotten.collect();
+        self.streams.retain(|_, stream| !traces.contains(&stream.trace));
+        forgotten
     }
 }
 

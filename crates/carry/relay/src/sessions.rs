@@ -110,9 +110,12 @@ impl Sessions {
         added: AddStream,
         layout: IndexLayout,
     ) -> io::Result<Arc<Stream>> {
-        let stream = session.add_stream(self.new_id(), added, layout)?;
+        let (stream, forgotten) = session.add_stream(self.new_id(), added, layout)?;
         let entry = (Arc::downgrade(session), stream.clone());
-        self.state.lock().streams.insert(stream.id, entry);
+        let mut state = self.state.lock();
+        state.streams.insert(stream.id, entry);
+        forgotten.iter().for_each(|id| drop(state.streams.remove(id)));
+        drop(state);
         Ok(stream)
     }
 

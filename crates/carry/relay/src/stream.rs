@@ -477,6 +477,11 @@ impl Stream {
         state.release_files();
     }
 
+    /// Returns whether the stream is closed, and all its packets have arrived.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.state.lock().is_complete()
+    }
+
     /// Returns whether the stream is closed, and packets are missing that its producer has sent.
     pub(crate) fn lacks_packets(&self) -> bool {
         let state = self.state.lock();

@@ -567,6 +567,43 @@ fn ended_sessions_are_read_by_viewers_that_know_them() {
     assert_eq!(viewing.next(stream).1, IndexStatus::End);
 }
 
+/// A session may have any number of traces one after the other. Those that are complete make room,
+/// and viewers that have begun to read them go on.
+#[test]
+fn complete_traces_make_room_for_others() {
+    let fixture = Fixture::new();
+    let mut producer = fixture.producer();
+    let mut viewing = fixture.viewing();
+    producer.send_metadata(TEXT, 0);
+    producer.send_packet();
+    viewing.attach_to(producer.session, Seek::Beginning);
+    for stream in [producer.metadata, producer.stream] {
+        let close = Command::CloseStream { stream, last: None };
+        assert_eq!(ok(&mut producer.control, &close), code::OK);
+    }
+    for number in 0..200 {
+        let path = format!("chunk-{number}/ust/pid/a");
+        let of_trace = ["metadata", "ch_0", "ch_1"]
+            .map(|name| add_stream(&mut producer.control, name, &path).unwrap());
+        assert_eq!(ok(&mut producer.control, &Command::StreamsSent), code::OK);
+        for stream in of_trace {
+            let close = Command::CloseStream { stream, last: None };
+            assert_eq!(ok(&mut producer.control, &close), code::OK);
+        }
+    }
+    // The streams of a trace are forgotten together.
+    let mut later = fixture.viewing();
+    let listed = later.attach_to(producer.session, Seek::Beginning);
+    assert!(listed.len() > 30 && listed.len() < 65, "{}", listed.len());
+    assert_eq!(listed.iter().filter(|stream| stream.is_metadata).count() * 3, listed.len());
+    assert_eq!(viewing.packet_of(producer.stream), packet_bytes(0));
+    // Open streams stay.
+    let path = "chunk-200/ust/pid/a";
+    let mut add = |number: u64| add_stream(&mut producer.control, &format!("ch_{number}"), path);
+    let added = (0..).take_while(|number| add(*number).is_ok()).count();
+    assert_eq!(added, 64);
+}
+
 #[test]
 fn rotations_move_packets_to_their_chunks() {
     let fixture = Fixture::new();

@@ -44,8 +44,8 @@ struct Wait {
 #[derive(Debug)]
 struct Attached {
     session: Arc<Session>,
-    /// Number of the session's streams that the viewer knows.
-    listed: usize,
+    /// Id of the last of the session's streams that the viewer knows.
+    listed: u64,
     cursors: HashMap<u64, Cursor>,
     /// Time before which the viewer has all events, as it was told.
     complete_ns: u64,
@@ -349,8 +349,8 @@ impl Viewing {
 impl Attached {
     /// Returns the streams that the viewer does not know, and begins to read them.
     fn list_streams(&mut self, seek: Seek) -> Vec<viewer::Stream> {
-        let streams = self.session.published_from(self.listed);
-        self.listed += streams.len();
+        let streams = self.session.published_after(self.listed);
+        self.listed = streams.last().map_or(self.listed, |last| last.id);
         let list = streams.into_iter().map(|stream| {
             let next = match seek {
                 Seek::Beginning => 0,
