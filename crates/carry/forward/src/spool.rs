@@ -513,7 +513,7 @@ impl SpoolStream {
         Ok(self.find_next()?.filter(|(number, _)| number + 1 < entries).map(|(_, entry)| entry))
     }
 
-    /// Returns the entry of the last packet; `None` if there is none, or it was removed.
+    /// Returns the entry of the last packet; `None` if the stream is empty, or it was removed.
     pub(crate) fn last_entry(&self) -> io::Result<Option<IndexEntry>> {
         let last = self.entries()?.checked_sub(1).filter(|last| !self.is_removed(*last));
         last.map(|last| self.entry(last)).transpose()

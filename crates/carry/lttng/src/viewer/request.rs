@@ -61,7 +61,8 @@ pub enum Request {
         session: u64,
     },
     /// Requests replies whenever a session that the viewer is attached to has something new, until
-    /// the viewer sends another request. Only relays with [`OWN_REQUESTS`](super::OWN_REQUESTS) take it.
+    /// the viewer sends another request. Only relays with [`OWN_REQUESTS`](super::OWN_REQUESTS)
+    /// take it.
     Await {
         /// Maximum size of packets in all replies together, in bytes. At least one index is sent.
         room: u32,
