@@ -33,7 +33,7 @@ const BLKIN: [&str; 4] = ["libblkin", "libblkin-front", "libzipkin-c", "libzipki
 /// Headers in the `include` folder of libblkkin.
 const HEADERS: [&str; 5] =
     ["blkkin.h", "blkkin.hpp", "blkin/zipkin_c.h", "blkin/blkin-front.h", "blkin/ztracer.hpp"];
-const TEMPLATES: [(&str, &str); 10] = [
+const TEMPLATES: [(&str, &str); 11] = [
     ("lib/pkgconfig/blkkin.pc", include_str!("files/blkkin.pc")),
     ("lib/pkgconfig/blkin.pc", include_str!("files/blkin.pc")),
     // Ceph searches for this name.
@@ -44,11 +44,14 @@ const TEMPLATES: [(&str, &str); 10] = [
         include_str!("files/blkkin-config-version.cmake"),
     ),
     ("lib/systemd/system/blkkin-agent.service", include_str!("files/blkkin-agent.service")),
+    ("lib/systemd/system/blkkin-recorder@.service", include_str!("files/blkkin-recorder@.service")),
     ("lib/systemd/system/blkkin-relay.service", include_str!("files/blkkin-relay.service")),
     ("lib/systemd/system/blkkin-server.service", include_str!("files/blkkin-server.service")),
     ("lib/sysusers.d/blkkin.conf", include_str!("files/sysusers.conf")),
     ("lib/tmpfiles.d/blkkin.conf", include_str!("files/tmpfiles.conf")),
 ];
+/// Init script for machines without systemd, to be copied to `/etc/init.d`.
+const INIT: (&str, &str) = ("share/blkkin/init.d/blkkin", include_str!("files/blkkin.init"));
 const SHELLS: [(&str, &str); 3] = [
     ("bash", "share/bash-completion/completions/blkkin"),
     ("zsh", "share/zsh/site-functions/_blkkin"),
@@ -121,6 +124,9 @@ pub(crate) fn items(built: &Path, prefix: &Path) -> Result<Vec<Item>, String> {
     for (path, template) in TEMPLATES {
         items.push(Item::new(path, Content::Text(fill(template, prefix, &names))));
     }
+    let (path, template) = INIT;
+    let init = Item::new(path, Content::Text(fill(template, prefix, &names)));
+    items.push(Item { mode: 0o755, ..init });
     for (shell, path) in SHELLS {
         items.push(Item::new(path, Content::Text(completions(&program, shell)?)));
     }

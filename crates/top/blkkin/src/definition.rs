@@ -1,5 +1,5 @@
-//! Definition of a session as a file, for `session save` and `session load`: what is recorded, its
-//! channels, output and chunks. The file is TOML, with one value in a line; `document` parses it.
+//! Definition of a session as a file, for `session save`, `session load` and `service`: what is
+//! recorded, its channels, output and chunks, and the triggers of a recorder. The file is TOML, with one value in a line; `document` parses it.
 
 mod document;
 mod read;
@@ -28,6 +28,16 @@ pub(crate) struct Definition {
     pub(crate) channels: Vec<SessionChannel>,
     /// Rules in their order, each for one of the channels.
     pub(crate) rules: Vec<RedactedRule>,
+    /// Triggers of a recorder.
+    pub(crate) triggers: Vec<TriggerWords>,
+}
+
+/// A trigger, as `blkkin trigger add` takes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TriggerWords {
+    pub(crate) name: String,
+    /// Words of the command line after the name.
+    pub(crate) words: Vec<String>,
 }
 
 /// Relay to which a session is sent.

@@ -19,6 +19,7 @@ mod lttng_commands;
 #[cfg(test)]
 mod man;
 mod output;
+mod process_lock;
 mod progress;
 mod reach;
 mod relay_credentials;
@@ -112,6 +113,7 @@ enum Command {
     Channel(commands::channel::Args),
     Event(commands::event::Args),
     Trigger(commands::trigger::Args),
+    Service(commands::service::Args),
     Status(commands::status::Args),
     Sampling(commands::sampling::Args),
     Completions(commands::completions::Args),
@@ -176,6 +178,7 @@ fn main() -> ExitCode {
         Command::Channel(args) => commands::channel::run(args),
         Command::Event(args) => commands::event::run(args),
         Command::Trigger(args) => commands::trigger::run(args),
+        Command::Service(args) => commands::service::run(args),
         Command::Status(args) => commands::status::run(args),
         Command::Sampling(args) => commands::sampling::run(args),
         Command::Completions(args) => commands::completions::run(args),

@@ -196,12 +196,15 @@ fn only_the_unit_knows_the_prefix() {
         }
     }
     knowing.sort();
-    assert_eq!(knowing, UNITS.map(|(unit, ..)| Path::new("lib/systemd/system").join(unit)));
+    let mut expected = UNITS.map(|(unit, ..)| Path::new("lib/systemd/system").join(unit)).to_vec();
+    expected.push("share/blkkin/init.d/blkkin".into());
+    assert_eq!(knowing, expected);
 }
 
 /// Systemd units, the subcommands of `blkkin` that they start, and further arguments.
-const UNITS: [(&str, &str, &str); 3] = [
+const UNITS: [(&str, &str, &str); 4] = [
     ("blkkin-agent.service", "agent", ""),
+    ("blkkin-recorder@.service", "service", " run %i"),
     ("blkkin-relay.service", "relay", ""),
     ("blkkin-server.service", "server", ""),
 ];
@@ -227,6 +230,18 @@ fn the_units_are_units() {
         let output = succeed(Command::new("systemd-analyze").arg("verify").arg(&path));
         assert_eq!(text(&output.stderr), "");
     }
+}
+
+#[test]
+fn the_init_script_refuses_other_verbs() {
+    let script = installed().join("share/blkkin/init.d/blkkin");
+    let text_of = fs::read_to_string(&script).expect("the script");
+    let scratch = Scratch::new("install-init");
+    let own = scratch.0.join("blkkin");
+    fs::write(&own, text_of.replace(PREFIX, &installed().to_string_lossy())).expect("to write");
+    let output = Command::new("sh").arg(&own).arg("begin").output().expect("a shell");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).starts_with("usage: "), "{}", text(&output.stderr));
 }
 
 #[test]

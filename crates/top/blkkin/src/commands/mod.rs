@@ -29,6 +29,7 @@ pub(crate) mod sampling;
 pub(crate) mod scribe;
 pub(crate) mod send;
 pub(crate) mod server;
+pub(crate) mod service;
 pub(crate) mod session;
 pub(crate) mod spans;
 #[cfg(feature = "sql")]

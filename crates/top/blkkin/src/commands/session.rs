@@ -3,7 +3,7 @@
 
 mod background;
 pub(super) mod list;
-mod saved;
+pub(crate) mod saved;
 
 use super::completions;
 use super::rotation::RotationArgs;

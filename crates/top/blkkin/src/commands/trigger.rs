@@ -21,7 +21,8 @@ mod wakes;
 
 use crate::exit::{Error, Exit, note};
 use crate::output::plural;
-use files::{Process, TriggerFiles};
+use crate::process_lock::Process;
+use files::TriggerFiles;
 use options::Add;
 use rustix::process::Signal;
 use std::ffi::OsString;
@@ -172,6 +173,19 @@ fn create(add: &Add) -> Result<Exit, Error> {
     Ok(Exit::Ok)
 }
 
+/// Checks the words of `trigger add` after the name. The error is a message and a hint.
+pub(crate) fn check_words(name: &str, words: &[String]) -> Result<(), (String, Option<String>)> {
+    let all = [name.to_owned()].into_iter().chain(words.iter().cloned());
+    let add = files::parse_words(all).map_err(|error| {
+        let text = error.to_string();
+        let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        let first = lines.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+        let tip = lines.find_map(|line| line.strip_prefix("tip: "));
+        (first, tip.map(str::to_owned))
+    })?;
+    add.check().map_err(|error| (error.message().to_owned(), error.advice().map(str::to_owned)))
+}
+
 /// Starts the process of a trigger, and waits until it is ready.
 fn spawn(files: &TriggerFiles) -> Result<(), Error> {
     let failed = |error| Error::failed(format!("the trigger's process cannot start: {error}"));
@@ -252,7 +266,7 @@ fn start(name: Option<String>) -> Result<Exit, Error> {
 
 fn remove(name: &str) -> Result<Exit, Error> {
     let files = TriggerFiles::existing(name)?;
-    files.end(PATIENCE)?;
+    files.lock().end(PATIENCE)?;
     // An agent that is gone has no session.
     if let Ok((agent, _)) = files.definition() {
         source::destroy(&agent, name);

@@ -1,8 +1,9 @@
 //! Reading of a session's definition, with the line of each error.
 
 use super::document::{FileError, Table, Value, parse};
-use super::{Definition, Relay, VERSION};
+use super::{Definition, Relay, TriggerWords, VERSION};
 use crate::commands::event::check_patterns;
+use crate::commands::trigger::check_words;
 use crate::conversation::SessionChannel;
 use crate::values;
 use blkkin_control::{
@@ -13,7 +14,7 @@ use blkkin_filter::Filter;
 use blkkin_forward::Target;
 use std::path::PathBuf;
 
-const TABLES: [&str; 4] = ["session", "chunks", "channel", "rule"];
+const TABLES: [&str; 5] = ["session", "chunks", "channel", "rule", "trigger"];
 const SESSION_KEYS: [&str; 8] =
     ["name", "purpose", "output", "net", "size-max", "drop", "keep", "memory"];
 const CHUNK_KEYS: [&str; 7] =
@@ -41,6 +42,7 @@ const RULE_KEYS: [&str; 11] = [
     "children",
     "redact",
 ];
+const TRIGGER_KEYS: [&str; 2] = ["name", "options"];
 /// Time limit of a command for chunks that states none, in milliseconds.
 const HOOK_TIMEOUT_MS: u64 = 600_000;
 
@@ -62,8 +64,9 @@ impl Definition {
         let mut rotation = None;
         let mut channels: Vec<SessionChannel> = Vec::new();
         let mut rules = Vec::new();
+        let mut triggers: Vec<TriggerWords> = Vec::new();
         for table in tables {
-            let is_list = ["channel", "rule"].contains(&table.name.as_str());
+            let is_list = ["channel", "rule", "trigger"].contains(&table.name.as_str());
             if is_list != table.is_item && TABLES.contains(&table.name.as_str()) {
                 let name = &table.name;
                 let right = if is_list { format!("[[{name}]]") } else { format!("[{name}]") };
@@ -83,6 +86,16 @@ impl Definition {
                     channels.push(channel);
                 }
                 "rule" => rules.push(read_rule(table, &channels)?),
+                "trigger" => {
+                    let line = table.line;
+                    let trigger = read_trigger(table)?;
+                    let name = &trigger.name;
+                    if triggers.iter().any(|one| one.name == *name) {
+                        let message = format!("there is a trigger `{name}` already");
+                        return Err(FileError::new(line, message));
+                    }
+                    triggers.push(trigger);
+                }
                 name => {
                     let message = format!("there is no table `{name}`");
                     return Err(FileError::new(table.line, message).suggest(name, &TABLES));
@@ -106,7 +119,7 @@ impl Definition {
             }
         }
         let rotation = rotation.map(|(_, rotation)| rotation);
-        Ok(Definition { session, retention, net, size_max, rotation, channels, rules })
+        Ok(Definition { session, retention, net, size_max, rotation, channels, rules, triggers })
     }
 }
 
@@ -341,4 +354,16 @@ fn read_rule(mut table: Table, channels: &[SessionChannel]) -> Result<RedactedRu
     let filter = filter.map(|(_, filter)| filter);
     let selection = Selection { names, excluded, levels, filter, processes };
     Ok(RedactedRule { rule: Rule { channel, enabled, selection }, redactions })
+}
+
+fn read_trigger(mut table: Table) -> Result<TriggerWords, FileError> {
+    table.check_keys(&TRIGGER_KEYS)?;
+    let name = text(&mut table, "name")?;
+    let (_, name) = required(&table, "name", name)?;
+    let line = table.line_of("options");
+    let words = list(&mut table, "options", item_text)?;
+    match check_words(&name, &words) {
+        Ok(()) => Ok(TriggerWords { name, words }),
+        Err((why, hint)) => Err(FileError { hint, ..wrong(line, "options", why) }),
+    }
 }

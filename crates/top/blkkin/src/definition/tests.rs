@@ -60,6 +60,10 @@ fn definition() -> Definition {
                 redactions: vec![],
             },
         ],
+        triggers: vec![TriggerWords {
+            name: "slow".into(),
+            words: ["--slower", "5ms", "--snapshot", "web"].map(String::from).into(),
+        }],
     }
 }
 
@@ -68,6 +72,7 @@ fn definitions_read_as_they_were_written() {
     let all = definition();
     assert_eq!(Definition::from_text(&all.to_text()).unwrap(), all);
     let plain = Definition {
+        triggers: Vec::new(),
         session: Session { name: "s".into(), purpose: Purpose::Snapshot, output: None },
         retention: Retention { keep_ms: Some(120_000), memory: Some(1 << 28) },
         net: None,

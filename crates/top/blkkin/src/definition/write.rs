@@ -1,6 +1,6 @@
 //! Writing of a session's definition.
 
-use super::{Definition, VERSION};
+use super::{Definition, TriggerWords, VERSION};
 use crate::values::{blocking_text, bytes_text, retention_text};
 use blkkin_control::{Context, Levels, Mode, Processes, RedactedRule, Rule, Selection};
 use serde_json::json;
@@ -72,6 +72,11 @@ impl Definition {
             out.put("string-max", channel.event_size.map(|size| bytes_text(size.into())));
         }
         self.rules.iter().for_each(|rule| put_rule(&mut out, rule));
+        for TriggerWords { name, words } in &self.triggers {
+            out.heading("[[trigger]]");
+            out.put("name", Some(name.as_str()));
+            out.put_list("options", words);
+        }
         out.0
     }
 }

@@ -118,7 +118,8 @@ fn definition_of(session: SessionDetails) -> Definition {
     let net = destination.and_then(|Destination { target, drops_oldest, .. }| {
         Some(Relay { target: target.parse().ok()?, drops_oldest })
     });
-    Definition { session, retention, net, size_max, rotation, channels, rules }
+    let triggers = Vec::new();
+    Definition { session, retention, net, size_max, rotation, channels, rules, triggers }
 }
 
 /// Returns whether an output directory has the name that the agent chooses: the session's, and a
@@ -136,45 +137,41 @@ fn is_chosen_by_agent(output: &Path, session: &str) -> bool {
 }
 
 pub(super) fn load(args: Load) -> Result<Exit, Error> {
-    let text = read(&args.file)?;
-    let mut definition = Definition::from_text(&text).map_err(|error| {
-        let FileError { hint, .. } = &error;
-        let refused = Error::usage(format!("{}, {error}", args.file.display()));
-        match hint {
-            Some(hint) => refused.hint(hint.clone()),
-            None => refused,
-        }
-    })?;
+    let mut definition = parse(&args.file, &read(&args.file)?)?;
+    if !definition.triggers.is_empty() {
+        return Err(Error::usage("triggers are made with the recorder of a session")
+            .hint(format!("`blkkin service add {}` adds one", args.file.display())));
+    }
     if let Some(name) = args.name {
         definition.session.name = name;
     }
     if let Some(output) = absolute(args.output.as_deref())? {
         definition.session.output = Some(output);
     }
-    let name = definition.session.name.clone();
-    let divide = definition.divide();
-    let create = definition.create();
-    let others = definition.requests();
-    [&create].into_iter().chain(&divide).chain(&others).try_for_each(check)?;
+    definition.check()?;
     let mut conversation = args.agent.connect()?;
-    let written = written_paths(conversation.request(&create)?);
-    if let Some(request) = &divide {
-        conversation.divide(request, &written)?;
-    }
-    if let Err(error) = others.iter().try_for_each(|one| conversation.request(one).map(drop)) {
-        return Err(undo(&mut conversation, &name, &written, error));
-    }
-    if let Some(request) = &divide {
-        background::start_if_needed(request, &conversation.address())?;
-    }
-    let new = ActionResult::new(conversation.address(), name);
+    let written = definition.make(&mut conversation)?;
+    let new = ActionResult::new(conversation.address(), definition.session.name);
     let done = ActionResult { written, ..new };
     let words = format!("session `{}` made", done.session);
     args.agent.report(&done, "session load", words, &[])?;
     Ok(Exit::Ok)
 }
 
-fn read(path: &Path) -> Result<String, Error> {
+/// Parses the text of a file.
+pub(crate) fn parse(path: &Path, text: &str) -> Result<Definition, Error> {
+    Definition::from_text(text).map_err(|error| {
+        let FileError { hint, .. } = &error;
+        let refused = Error::usage(format!("{}, {error}", path.display()));
+        match hint {
+            Some(hint) => refused.hint(hint.clone()),
+            None => refused,
+        }
+    })
+}
+
+/// Reads a file; `-` is standard input.
+pub(crate) fn read(path: &Path) -> Result<String, Error> {
     let failed =
         |error: std::io::Error| Error::failed(format!("cannot read `{}`: {error}", path.display()));
     let mut text = String::new();
@@ -205,6 +202,29 @@ fn undo(
 }
 
 impl Definition {
+    /// Checks that an agent can read all requests for the session.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let all = [self.create()].into_iter().chain(self.divide()).chain(self.requests());
+        all.into_iter().try_for_each(|request| check(&request))
+    }
+
+    /// Makes the session, or nothing of it. Returns its output directory, if it has one.
+    pub(crate) fn make(&self, conversation: &mut AgentConnection) -> Result<Vec<PathBuf>, Error> {
+        let written = written_paths(conversation.request(&self.create())?);
+        let divide = self.divide();
+        if let Some(request) = &divide {
+            conversation.divide(request, &written)?;
+        }
+        let mut others = self.requests().into_iter();
+        if let Err(error) = others.try_for_each(|one| conversation.request(&one).map(drop)) {
+            return Err(undo(conversation, &self.session.name, &written, error));
+        }
+        if let Some(request) = &divide {
+            background::start_if_needed(request, &conversation.address())?;
+        }
+        Ok(written)
+    }
+
     /// Returns the request that creates the session.
     fn create(&self) -> Request {
         let (session, retention) = (self.session.clone(), self.retention);

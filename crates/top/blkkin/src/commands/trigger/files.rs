@@ -3,17 +3,15 @@
 use super::options::Add;
 use crate::directories::state_directory;
 use crate::exit::Error;
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use crate::process_lock::{Process, ProcessLock};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::fs::{self, DirBuilder, File};
+use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 /// Files of one trigger.
 pub(super) struct TriggerFiles {
@@ -28,31 +26,7 @@ struct Words {
     add: Add,
 }
 
-/// State of a trigger's process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Process {
-    Down,
-    /// The process cannot take signals yet.
-    Starting,
-    Running(Pid),
-}
-
-/// Lock of a trigger's process.
-pub(super) struct Lock(File);
-
-impl Lock {
-    /// Notes that the process takes signals.
-    pub(super) fn set_ready(&mut self) -> io::Result<()> {
-        writeln!(self.0, "{}", std::process::id())
-    }
-}
-
 const SCHEMA: &str = "blkkin.trigger.v1";
-/// Time limit for a process that was killed.
-const KILL_TIME: Duration = Duration::from_secs(2);
-/// Time limit for taking the lock, which other commands hold for moments.
-const LOCK_TIME_MAX: Duration = Duration::from_secs(2);
-
 /// Environment variable with the directory of the user's triggers.
 const VARIABLE: &str = "BLKKIN_TRIGGERS";
 
@@ -61,6 +35,12 @@ fn home() -> Result<PathBuf, Error> {
     let set = set.map(|path| std::path::absolute(&path).unwrap_or(path.into()));
     set.or_else(|| state_directory("triggers"))
         .ok_or_else(|| Error::usage("there is no home directory for triggers").hint("set HOME"))
+}
+
+/// Parses the words of a command line after `trigger add`.
+pub(super) fn parse_words(words: impl Iterator<Item = String>) -> Result<Add, clap::Error> {
+    let all = ["blkkin trigger add".to_owned()].into_iter().chain(words);
+    <Words as clap::Parser>::try_parse_from(all).map(|words| words.add)
 }
 
 /// Returns the names of all of the user's triggers, sorted.
@@ -174,9 +154,8 @@ impl TriggerFiles {
         let definition =
             self.read("definition.json").map_err(|error| unusable(error.to_string()))?;
         let agent = definition["agent"].as_str().unwrap_or_default().to_owned();
-        let words = ["blkkin trigger add".to_owned()].into_iter().chain(self.words());
-        let parsed = <Words as clap::Parser>::try_parse_from(words);
-        parsed.map(|words| (agent, words.add)).map_err(|error| unusable(error.to_string()))
+        let parsed = parse_words(self.words().into_iter());
+        parsed.map(|add| (agent, add)).map_err(|error| unusable(error.to_string()))
     }
 
     /// Returns the state that the trigger's process has last written.
@@ -215,35 +194,14 @@ impl TriggerFiles {
         text.lines().last().unwrap_or("without a message").to_owned()
     }
 
-    fn lock_file(&self) -> io::Result<File> {
-        let path = self.directory.join("lock");
-        OpenOptions::new().create(true).truncate(false).write(true).read(true).open(path)
-    }
-
-    /// Takes the lock that the process of the trigger holds as long as it runs.
-    pub(super) fn lock(&self) -> Result<Lock, Error> {
-        let file = self.lock_file()?;
-        let deadline = Instant::now() + LOCK_TIME_MAX;
-        while flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-            if Instant::now() >= deadline {
-                return Err(Error::failed(format!("trigger `{}` runs already", self.name)));
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        // The id of an earlier process.
-        file.set_len(0)?;
-        Ok(Lock(file))
+    /// Returns the lock that the process of the trigger holds as long as it runs.
+    pub(super) fn lock(&self) -> ProcessLock {
+        ProcessLock::new(self.directory.join("lock"), format!("trigger `{}`", self.name))
     }
 
     /// Returns the state of the trigger's process.
     pub(super) fn process(&self) -> Process {
-        let Ok(mut file) = self.lock_file() else { return Process::Down };
-        if flock(&file, FlockOperation::NonBlockingLockShared).is_ok() {
-            return Process::Down;
-        }
-        let mut text = String::new();
-        let _ = file.read_to_string(&mut text);
-        text.trim().parse().ok().and_then(Pid::from_raw).map_or(Process::Starting, Process::Running)
+        self.lock().process()
     }
 
     /// Returns whether the definition is there. Without it, the trigger was removed.
@@ -251,54 +209,13 @@ impl TriggerFiles {
         self.directory.join("definition.json").exists()
     }
 
-    /// Sends a signal to the trigger's process. Returns false if it does not run.
-    fn try_signal(&self, signal: Signal) -> io::Result<bool> {
-        let Process::Running(pid) = self.process() else { return Ok(false) };
-        let process = match pidfd_open(pid, PidfdFlags::empty()) {
-            Ok(process) => process,
-            Err(Errno::SRCH) => return Ok(false),
-            Err(error) => return Err(error.into()),
-        };
-        // Another process may have got the id meanwhile, but not the lock with this id.
-        if self.process() != Process::Running(pid) {
-            return Ok(false);
-        }
-        match pidfd_send_signal(process, signal) {
-            Ok(()) => Ok(true),
-            Err(Errno::SRCH) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
-    }
-
     /// Sends a signal to the trigger's process, which must run.
     pub(super) fn signal(&self, signal: Signal) -> Result<(), Error> {
         let name = &self.name;
-        let failed = |error| Error::failed(format!("trigger `{name}` cannot be told: {error}"));
-        match self.try_signal(signal).map_err(failed)? {
+        match self.lock().signal(signal)? {
             true => Ok(()),
             false => Err(Error::failed(format!("trigger `{name}` does not run"))
                 .hint(format!("`blkkin trigger start {name}` starts it"))),
-        }
-    }
-
-    /// Ends the trigger's process, and waits until it has ended.
-    pub(super) fn end(&self, time: Duration) -> Result<(), Error> {
-        let name = &self.name;
-        let failed = |error| Error::failed(format!("trigger `{name}` cannot be ended: {error}"));
-        for (signal, time) in [(Signal::TERM, time), (Signal::KILL, KILL_TIME)] {
-            let deadline = Instant::now() + time;
-            let mut is_told = false;
-            while self.process() != Process::Down {
-                if Instant::now() >= deadline {
-                    break;
-                }
-                is_told = is_told || self.try_signal(signal).map_err(failed)?;
-                std::thread::sleep(Duration::from_millis(10));
-            }
-        }
-        match self.process() {
-            Process::Down => Ok(()),
-            _ => Err(Error::failed(format!("the process of trigger `{name}` does not end"))),
         }
     }
 

@@ -1,9 +1,10 @@
 //! `blkkin trigger ls`: a line for each trigger of the user.
 
-use super::files::{self, Process, TriggerFiles};
+use super::files::{self, TriggerFiles};
 use crate::conversation::print;
 use crate::exit::{Error, Exit, note};
 use crate::output::plural;
+use crate::process_lock::Process;
 use crate::table::{Align, Table};
 use crate::values::span_text;
 use serde_json::{Value, json};

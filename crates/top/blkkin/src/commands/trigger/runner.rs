@@ -33,7 +33,7 @@ pub(super) fn run(files: &TriggerFiles, agent: &str, add: &Add) -> Result<Exit, 
     let failed = |error: io::Error| Error::failed(format!("the trigger cannot run: {error}"));
     let (sender, wakes) = channel();
     wakes::send_signals(&sender).map_err(failed)?;
-    let mut lock = files.lock()?;
+    let mut lock = files.lock().take()?;
     let before = files.state();
     let requests = RequestSender::open(files, &add.requests, &before["requests"])?;
     let progress = requests.as_ref().map(RequestSender::progress);
