@@ -14,7 +14,7 @@ mod runner;
 use crate::commands::session::saved;
 use crate::exit::{Error, Exit, note, warn};
 use crate::process_lock::Process;
-use manager::{Manager, Started};
+use manager::{Manager, StartState};
 use recorder::{Recorder, named};
 use rustix::process::Signal;
 use std::path::{Path, PathBuf};
@@ -324,12 +324,12 @@ fn start_all(recorders: &[Recorder]) -> Result<Exit, Error> {
             return Ok(());
         }
         match manager.start(recorder)? {
-            Started::Recording => {
+            StartState::Recording => {
                 let state = recorder.state();
                 let output = state["output"].as_str().map(|output| format!(" to {output}"));
                 note(&format!("recorder `{name}` records{}", output.unwrap_or_default()));
             }
-            Started::Waiting(why) => warn(&format!("recorder `{name}` waits: {why}")),
+            StartState::Waiting(why) => warn(&format!("recorder `{name}` waits: {why}")),
         }
         Ok(())
     })

@@ -20,8 +20,8 @@ use std::path::{Path, PathBuf};
 
 /// Make recorders out of a folder of scripts and options of SystemTap's service
 ///
-/// Each script.d/NAME.stp becomes a recorder NAME of the events at its probe points, with the fields
-/// that they have; what the script does with them is left out. The options in conf.d/*.conf,
+/// Each script.d/NAME.stp becomes a recorder NAME of the events at its probe points, with all of
+/// their fields; what the script does with them is left out. The options in conf.d/*.conf,
 /// NAME_OPT="-S 10,3 -o /var/log/NAME", become limits, chunks and directories. The folder may also
 /// have these files itself. For each script, the command says what it made of each probe point and
 /// option.
@@ -109,7 +109,7 @@ pub(super) fn run(args: &Import) -> Result<Exit, Error> {
     Ok(exit)
 }
 
-/// Writes the file of a recorder, unless there is none. Returns its path.
+/// Writes the file of a recorder, if the script becomes one. Returns its path.
 fn write(imported: &Imported, args: &Import) -> Result<Option<PathBuf>, Error> {
     let Some(definition) = &imported.definition else { return Ok(None) };
     let recorder = Recorder::new(&imported.name)?;

@@ -33,8 +33,8 @@ pub(super) struct List {
 
 /// Show what recorders do now
 ///
-/// For each recorder: its state, since when and where it records, and what was lost. The exit status
-/// is 1 if a recorder that was named does not record.
+/// For each recorder: its state, since when and where it records, and what was lost. The exit
+/// status is 1 if a recorder that was named does not record.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \

@@ -18,7 +18,7 @@ pub(super) enum Manager {
 
 /// State of a recorder that was started.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Started {
+pub(super) enum StartState {
     Recording,
     /// It waits for something, with this reason.
     Waiting(String),
@@ -40,7 +40,7 @@ const UNIT_DIRECTORIES: [&str; 5] = [
 impl Manager {
     /// Returns systemd if it can start recorders. It starts those of root only.
     pub(super) fn find() -> Manager {
-        let is_system = blkkin_sys::user_id() == 0 && !super::recorder::has_own_places();
+        let is_system = blkkin_sys::user_id() == 0 && !super::recorder::has_own_directories();
         let has_unit =
             || UNIT_DIRECTORIES.iter().any(|directory| Path::new(directory).join(UNIT).exists());
         match is_system && Path::new("/run/systemd/system").is_dir() && has_unit() {
@@ -50,10 +50,10 @@ impl Manager {
     }
 
     /// Starts a recorder, and waits until it records or knows why it does not.
-    pub(super) fn start(self, recorder: &Recorder) -> Result<Started, Error> {
+    pub(super) fn start(self, recorder: &Recorder) -> Result<StartState, Error> {
         recorder.prepare()?;
         match self {
-            Manager::Systemd => systemctl("start", recorder).map(|()| Started::Recording),
+            Manager::Systemd => systemctl("start", recorder).map(|()| StartState::Recording),
             Manager::Own => start(recorder),
         }
     }
@@ -89,7 +89,7 @@ fn systemctl(verb: &str, recorder: &Recorder) -> Result<(), Error> {
     Err(Error::failed(told).hint(format!("`journalctl -u {unit}` may say more")))
 }
 
-fn start(recorder: &Recorder) -> Result<Started, Error> {
+fn start(recorder: &Recorder) -> Result<StartState, Error> {
     let failed = |error| Error::failed(format!("the recorder's process cannot start: {error}"));
     let name = recorder.name();
     let mut child = Command::new(std::env::current_exe().map_err(failed)?)
@@ -108,10 +108,10 @@ fn start(recorder: &Recorder) -> Result<Started, Error> {
         let state = recorder.state();
         if is_own(recorder.process()) && state["pid"] == id {
             if state["phase"] == "recording" {
-                return Ok(Started::Recording);
+                return Ok(StartState::Recording);
             }
             if let Some(trouble) = state["trouble"].as_str() {
-                return Ok(Started::Waiting(trouble.to_owned()));
+                return Ok(StartState::Waiting(trouble.to_owned()));
             }
         }
         if child.try_wait().map_err(failed)?.is_some() {
@@ -121,5 +121,5 @@ fn start(recorder: &Recorder) -> Result<Started, Error> {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    Ok(Started::Waiting("it has not begun yet".to_owned()))
+    Ok(StartState::Waiting("it has not begun yet".to_owned()))
 }

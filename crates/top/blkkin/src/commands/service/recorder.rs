@@ -16,12 +16,12 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug)]
 pub(super) struct Recorder {
     name: String,
-    places: Places,
+    directories: Directories,
 }
 
 /// Directories of all recorders of a user.
 #[derive(Clone, Debug)]
-struct Places {
+struct Directories {
     /// Directory of the recorders' files.
     files: PathBuf,
     /// Directory that has a directory for each recorder.
@@ -38,21 +38,21 @@ const EXTENSION: &str = "toml";
 const LOG_SIZE_MAX: u64 = 1 << 20;
 
 /// Returns whether the user has named another directory for recorders.
-pub(super) fn has_own_places() -> bool {
+pub(super) fn has_own_directories() -> bool {
     std::env::var_os(VARIABLE).is_some_and(|value| !value.is_empty())
 }
 
-impl Places {
-    fn find() -> Result<Places, Error> {
+impl Directories {
+    fn find() -> Result<Directories, Error> {
         if let Some(set) = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) {
             let files = std::path::absolute(&set).unwrap_or(set.into());
             let states = files.join(".state");
-            return Ok(Places { files, states });
+            return Ok(Directories { files, states });
         }
         let files = configuration_directory().map(|all| all.join(DIRECTORY));
         files
             .zip(state_directory("recorders"))
-            .map(|(files, states)| Places { files, states })
+            .map(|(files, states)| Directories { files, states })
             .ok_or_else(|| {
                 Error::usage("there is no home directory for recorders").hint("set HOME")
             })
@@ -67,12 +67,15 @@ fn is_name(text: &str) -> bool {
 
 /// Returns all recorders, sorted by their names.
 pub(super) fn all() -> Result<Vec<Recorder>, Error> {
-    let places = Places::find()?;
-    let entries = match fs::read_dir(&places.files) {
+    let directories = Directories::find()?;
+    let entries = match fs::read_dir(&directories.files) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => {
-            return Err(Error::failed(format!("cannot read {}: {error}", places.files.display())));
+            return Err(Error::failed(format!(
+                "cannot read {}: {error}",
+                directories.files.display()
+            )));
         }
     };
     let name_of = |entry: fs::DirEntry| {
@@ -82,7 +85,7 @@ pub(super) fn all() -> Result<Vec<Recorder>, Error> {
     };
     let mut names: Vec<String> = entries.flatten().filter_map(name_of).collect();
     names.sort();
-    Ok(names.into_iter().map(|name| Recorder { name, places: places.clone() }).collect())
+    Ok(names.into_iter().map(|name| Recorder { name, directories: directories.clone() }).collect())
 }
 
 /// Returns the recorders with these names, or all of them if there are no names.
@@ -100,7 +103,7 @@ impl Recorder {
             return Err(Error::usage(format!("`{name}` cannot be the name of a recorder"))
                 .hint("names have letters, digits and any of _ - and ., but no . at their start"));
         }
-        Ok(Recorder { name: name.to_owned(), places: Places::find()? })
+        Ok(Recorder { name: name.to_owned(), directories: Directories::find()? })
     }
 
     pub(super) fn existing(name: &str) -> Result<Recorder, Error> {
@@ -122,11 +125,11 @@ impl Recorder {
 
     /// Returns the path of the recorder's file.
     pub(super) fn file(&self) -> PathBuf {
-        self.places.files.join(format!("{}.{EXTENSION}", self.name))
+        self.directories.files.join(format!("{}.{EXTENSION}", self.name))
     }
 
     fn state_directory(&self) -> PathBuf {
-        self.places.states.join(&self.name)
+        self.directories.states.join(&self.name)
     }
 
     /// Reads and checks the recorder's file.
@@ -153,12 +156,12 @@ impl Recorder {
             }
             _ => Error::failed(format!("cannot write {}: {error}", path.display())),
         };
-        fs::create_dir_all(&self.places.files).map_err(failed)?;
+        fs::create_dir_all(&self.directories.files).map_err(failed)?;
         if !replaces {
             let mut file = File::create_new(&path).map_err(failed)?;
             return file.write_all(text.as_bytes()).map_err(failed);
         }
-        let new = self.places.files.join(format!(".{}.new", self.name));
+        let new = self.directories.files.join(format!(".{}.new", self.name));
         fs::write(&new, text).and_then(|()| fs::rename(&new, &path)).map_err(failed)
     }
 
@@ -176,11 +179,11 @@ impl Recorder {
 
     /// Returns whether the recorder starts with the machine.
     pub(super) fn is_enabled(&self) -> bool {
-        self.places.files.join(ENABLED).join(&self.name).exists()
+        self.directories.files.join(ENABLED).join(&self.name).exists()
     }
 
     pub(super) fn set_enabled(&self, is_enabled: bool) -> Result<(), Error> {
-        let directory = self.places.files.join(ENABLED);
+        let directory = self.directories.files.join(ENABLED);
         let path = directory.join(&self.name);
         let done = match is_enabled {
             true => fs::create_dir_all(&directory).and_then(|()| File::create(&path).map(drop)),

@@ -1,5 +1,5 @@
-//! Process of a recorder: makes its session and its triggers, makes them again if they are gone, and
-//! ends them.
+//! Process of a recorder: makes its session and its triggers, makes them again if they are gone,
+//! and ends them.
 
 use super::recorder::Recorder;
 use crate::conversation::{AgentConnection, SessionDetails};
@@ -233,6 +233,7 @@ impl Runner<'_> {
         }
         let output = self.output.as_ref().map(|path| path.display().to_string());
         self.log(&format!("records to {}", output.as_deref().unwrap_or("memory")));
+        self.trouble = None;
         self.save("recording");
         Ok(())
     }
@@ -272,7 +273,7 @@ impl Runner<'_> {
         Err(Error::failed(format!("trigger `{name}`: {}", why.unwrap_or("it cannot be made"))))
     }
 
-    /// Reads the file again. If it is valid and has changed, a new session replaces the present one.
+    /// Reads the file again. If it is valid and has changed, another session replaces this one.
     fn reload(&mut self) {
         match self.recorder.definition() {
             Ok(definition) if definition == self.definition => self.log("its file has not changed"),
@@ -326,7 +327,12 @@ impl Runner<'_> {
     }
 }
 
-/// Returns a new directory's path for a session that begins now.
+/// Returns the path of a new directory for a session that begins now. Several may begin within a
+/// second.
 fn dated(base: &Path, name: &str) -> PathBuf {
-    base.join(format!("{name}-{}", jiff::Zoned::now().strftime("%Y%m%d-%H%M%S")))
+    let path = base.join(format!("{name}-{}", jiff::Zoned::now().strftime("%Y%m%d-%H%M%S")));
+    let numbered = |number: u32| PathBuf::from(format!("{}-{number}", path.display()));
+    let mut later = (2..).map(numbered);
+    let is_new = |path: &PathBuf| path.symlink_metadata().is_err();
+    Some(path.clone()).filter(is_new).or_else(|| later.find(is_new)).unwrap_or(path)
 }

@@ -4,7 +4,7 @@
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Probe {
     pub(super) point: String,
-    /// Patterns of the events there, or why there are none.
+    /// Patterns of the events there, or why nothing can be recorded.
     pub(super) events: Result<Vec<String>, &'static str>,
 }
 
