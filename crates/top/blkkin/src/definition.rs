@@ -1,6 +1,6 @@
 //! Definition of a session as a file, for `session save`, `session load` and `service`: what is
-//! recorded, its channels, output and chunks, and the triggers of a recorder. The file is TOML, with
-//! one value in a line; `document` parses it.
+//! recorded, its channels, output and chunks, and a recorder's triggers. The file is TOML, with one
+//! value in a line; `document` parses it.
 
 mod document;
 mod read;
