@@ -33,7 +33,7 @@ const BLKIN: [&str; 4] = ["libblkin", "libblkin-front", "libzipkin-c", "libzipki
 /// Headers in the `include` folder of libblkkin.
 const HEADERS: [&str; 5] =
     ["blkkin.h", "blkkin.hpp", "blkin/zipkin_c.h", "blkin/blkin-front.h", "blkin/ztracer.hpp"];
-const TEMPLATES: [(&str, &str); 11] = [
+const TEMPLATES: [(&str, &str); 14] = [
     ("lib/pkgconfig/blkkin.pc", include_str!("files/blkkin.pc")),
     ("lib/pkgconfig/blkin.pc", include_str!("files/blkin.pc")),
     // Ceph searches for this name.
@@ -44,6 +44,9 @@ const TEMPLATES: [(&str, &str); 11] = [
         include_str!("files/blkkin-config-version.cmake"),
     ),
     ("lib/systemd/system/blkkin-agent.service", include_str!("files/blkkin-agent.service")),
+    ("lib/systemd/system/blkkin-agent.socket", include_str!("files/blkkin-agent.socket")),
+    ("lib/systemd/system/blkkin-relay.socket", include_str!("files/blkkin-relay.socket")),
+    ("lib/systemd/system/blkkin-server.socket", include_str!("files/blkkin-server.socket")),
     ("lib/systemd/system/blkkin-recorder@.service", include_str!("files/blkkin-recorder@.service")),
     ("lib/systemd/system/blkkin-relay.service", include_str!("files/blkkin-relay.service")),
     ("lib/systemd/system/blkkin-server.service", include_str!("files/blkkin-server.service")),

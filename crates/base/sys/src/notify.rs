@@ -13,6 +13,9 @@ pub const READY: &str = "READY=1";
 /// Message that the daemon is shutting down.
 pub const STOPPING: &str = "STOPPING=1";
 
+/// Message that the daemon goes on, for a manager that restarts those that hang.
+pub const ALIVE: &str = "WATCHDOG=1";
+
 /// Sends a state to the service manager's socket. `to` is a path, or `@` and an abstract name.
 pub fn notify(to: &OsStr, state: &str) -> io::Result<()> {
     let address = match to.as_bytes().strip_prefix(b"@") {

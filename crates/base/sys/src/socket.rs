@@ -174,6 +174,13 @@ impl Listener {
         Ok(Listener(socket))
     }
 
+    /// Takes the socket that the service manager has opened at `path` for this process, if it has.
+    pub fn inherited(path: &Path) -> Option<Listener> {
+        let socket = crate::inherited::take_unix(path)?;
+        rustix::io::ioctl_fionbio(&socket, true).ok()?;
+        Some(Listener(socket))
+    }
+
     /// Accepts the next pending connection.
     pub fn accept(&self) -> io::Result<Socket> {
         Ok(Socket(rustix::net::accept_with(&self.0, FLAGS)?))

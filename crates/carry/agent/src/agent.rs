@@ -58,6 +58,8 @@ pub struct Options {
     /// Socket of the service manager, from `NOTIFY_SOCKET`. The agent notifies the manager when it
     /// is ready and when it ends.
     pub manager: Option<OsString>,
+    /// Interval at which the manager is told that the agent's loop goes on; `None` for never.
+    pub watchdog: Option<Duration>,
     /// Resource limits that apply to each user.
     pub limits: Limits,
     /// Tracer of the kernel; `None` if the kernel cannot be traced.
@@ -79,6 +81,8 @@ pub struct Agent {
     group: Option<u32>,
     /// Set once the agent has logged that the kernel does not report supplementary groups of peers.
     misses_groups: bool,
+    /// Set if the agent has made its socket, and not the service manager.
+    owns_socket: bool,
     /// Announcer to programs that were started before the agent. `None` if the announcer could not
     /// start, for example without `/proc`.
     _announcer: Option<Announcer>,
@@ -153,17 +157,26 @@ impl Agent {
             let message = format!("an agent already listens on `{}`", path.display());
             return Err(io::Error::new(io::ErrorKind::AddrInUse, message));
         }
-        // The earlier agent has released the lock, so no process listens on an existing socket.
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(in_words("remove", &path, error));
+        let inherited = Listener::inherited(&path);
+        let owns_socket = inherited.is_none();
+        let listener = match inherited {
+            Some(listener) => listener,
+            None => {
+                // The earlier agent has released the lock, so no process listens on an existing
+                // socket.
+                match fs::remove_file(&path) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                        return Err(in_words("remove", &path, error));
+                    }
+                    _ => {}
+                }
+                let listener =
+                    Listener::bind(&path).map_err(|error| in_words("listen on", &path, error))?;
+                let mode = if options.is_public { 0o666 } else { 0o600 };
+                fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
+                listener
             }
-            _ => {}
-        }
-        let listener =
-            Listener::bind(&path).map_err(|error| in_words("listen on", &path, error))?;
-        let mode = if options.is_public { 0o666 } else { 0o600 };
-        fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
+        };
         let own_uid = blkkin_sys::user_id();
         let announcer = Announcer::start(&path, (!options.is_public).then_some(own_uid)).ok();
         let poller = Arc::new(Poller::new()?);
@@ -199,6 +212,7 @@ impl Agent {
             own_uid,
             group,
             misses_groups: false,
+            owns_socket,
             _lock: lock,
             _announcer: announcer,
             node,
@@ -217,8 +231,14 @@ impl Agent {
         }
         self.notify_manager(blkkin_sys::READY);
         let mut events = Vec::with_capacity(256);
+        let mut alive_at = self.options.watchdog.map(|_| Instant::now());
         loop {
-            let timeout = self.node.next_deadline();
+            let now = Instant::now();
+            if alive_at.is_some_and(|due| due <= now) {
+                self.notify_manager(blkkin_sys::ALIVE);
+                alive_at = self.options.watchdog.map(|interval| now + interval);
+            }
+            let timeout = self.node.next_deadline().into_iter().chain(alive_at).min();
             let timeout = timeout.map(|at| at.saturating_duration_since(Instant::now()));
             self.node.poller.wait(timeout, &mut events)?;
             let (mut ready, mut is_stopped) = (Vec::new(), false);
@@ -601,6 +621,8 @@ impl Agent {
         programs.end_all_absences(sessions, log);
         sessions.wake_forwarders();
         sessions.note_chunk_sizes();
-        let _ = fs::remove_file(&self.options.socket);
+        if self.owns_socket {
+            let _ = fs::remove_file(&self.options.socket);
+        }
     }
 }

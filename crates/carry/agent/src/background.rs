@@ -53,6 +53,7 @@ impl Background {
             group: String::new(),
             traces: None,
             manager: None,
+            watchdog: None,
             limits,
             kernel_tracer,
             signals: None,

@@ -62,6 +62,7 @@ impl Public {
             group: GROUP.0.to_owned(),
             traces: None,
             manager: None,
+            watchdog: None,
             limits: self.limits,
             kernel_tracer: None,
             forwarder: None,

@@ -8,6 +8,7 @@ use crate::sessions::Sessions;
 use crate::viewing::Viewing;
 use crate::waiters::Waiter;
 use blkkin_secure::{Access, Channel, ServerKeys};
+use blkkin_sys::listen_tcp;
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -98,9 +99,9 @@ impl Relay {
         log: impl Fn(&str) + Send + Sync + 'static,
     ) -> io::Result<Relay> {
         let Options { addresses, output, connections_max, admission } = options;
-        let control = TcpListener::bind(addresses.control)?;
-        let data = TcpListener::bind(addresses.data)?;
-        let viewers = TcpListener::bind(addresses.viewers)?;
+        let control = listen_tcp(addresses.control)?;
+        let data = listen_tcp(addresses.data)?;
+        let viewers = listen_tcp(addresses.viewers)?;
         let addresses = Addresses {
             control: control.local_addr()?,
             data: data.local_addr()?,

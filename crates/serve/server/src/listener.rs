@@ -4,6 +4,7 @@ use crate::connection;
 use crate::counts::Count;
 use crate::settings::StartError;
 use crate::shared::Shared;
+use blkkin_sys::listen_tcp;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,12 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// Opens a listening socket at an address.
 pub(crate) async fn bind(address: SocketAddr) -> Result<TcpListener, StartError> {
-    TcpListener::bind(address).await.map_err(|error| StartError::Listen { address, error })
+    let listen = || {
+        let listener = listen_tcp(address)?;
+        listener.set_nonblocking(true)?;
+        TcpListener::from_std(listener)
+    };
+    listen().map_err(|error| StartError::Listen { address, error })
 }
 
 /// Accepts connections until `stop` turns true, then waits until all its connections have ended.

@@ -19,3 +19,31 @@ pub(crate) fn watchdog_interval() -> Option<Duration> {
     let interval = number("WATCHDOG_USEC").filter(|interval| is_own && *interval > 0)?;
     Some(Duration::from_micros(interval / 2))
 }
+
+/// Tells the manager again and again that the process goes on, if the manager wants that. `check`
+/// returns only as long as it does. Calls `warn` with a line if that fails.
+pub(crate) fn start_watchdog(
+    check: impl Fn() + Send + 'static,
+    warn: impl Fn(&str) + Send + Copy + 'static,
+) {
+    let Some(interval) = watchdog_interval() else { return };
+    let work = move || {
+        loop {
+            check();
+            notify(blkkin_sys::ALIVE, warn);
+            std::thread::sleep(interval);
+        }
+    };
+    if let Err(error) = std::thread::Builder::new().name("watchdog".to_owned()).spawn(work) {
+        warn(&format!("the service manager's watchdog is not told anything: {error}"));
+    }
+}
+
+/// Calls `warn` with a line for each socket that the manager has passed and the daemon does not use.
+pub(crate) fn warn_of_unused_sockets(warn: impl Fn(&str)) {
+    for address in blkkin_sys::unused_inherited_sockets() {
+        warn(&format!(
+            "the service manager's socket at {address} is not used, since the options name another"
+        ));
+    }
+}

@@ -5,10 +5,12 @@ mod support;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 use support::node::{self, Node, eventually, is_root, read};
 use support::{is_installed, run, skip, text};
@@ -371,4 +373,64 @@ fn the_init_script_starts_and_stops() {
     assert!(errors.contains("recorder `web` stopped"), "{errors}");
     let outputs = fs::read_dir(fixture.path("out")).expect("a directory").count();
     assert_eq!(outputs, 2);
+}
+
+/// Daemons go on with the sockets that the service manager has opened, which start them.
+#[test]
+fn daemons_take_sockets_of_the_service_manager() {
+    let test = "daemons_take_sockets_of_the_service_manager";
+    if !is_installed("systemd-socket-activate") {
+        return skip(test, "systemd-socket-activate is not installed");
+    }
+    let fixture = Fixture::new();
+    let directory = fixture.path("run");
+    fs::create_dir_all(&directory).expect("a directory");
+    let activate = |listen: &[String], arguments: &[&str]| {
+        let mut command = Command::new("systemd-socket-activate");
+        listen.iter().for_each(|address| {
+            command.args(["-l", address]);
+        });
+        command.args(["-E", "BLKKIN_SOCKET", "-E", "HOME"]);
+        command.env("BLKKIN_SOCKET", fixture.node.socket()).env("HOME", fixture.path(""));
+        command.arg(env!("CARGO_BIN_EXE_blkkin")).args(arguments);
+        node::Running(command.stderr(Stdio::null()).spawn().expect("a process"))
+    };
+    let socket = fixture.node.socket();
+    let mut agent = activate(&[socket.to_str().expect("text").to_owned()], &["agent"]);
+    eventually("the socket is there", || socket.exists().then_some(()));
+    fixture.run(&["session", "create", "s"]);
+    let pid = Pid::from_raw(agent.id() as i32).expect("an id");
+    kill_process(pid, Signal::TERM).expect("told");
+    assert_eq!(agent.0.wait().expect("an end").code(), Some(0));
+    // It is the manager's socket, which stays.
+    assert!(socket.exists());
+    // The ports are free now; the options name the same ones.
+    let ports: Vec<u16> = (0..3)
+        .map(|_| TcpListener::bind("127.0.0.1:0").expect("a port"))
+        .collect::<Vec<_>>()
+        .iter()
+        .map(|listener| listener.local_addr().expect("an address").port())
+        .collect();
+    let addresses: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+    let output = fixture.path("relay");
+    let [control, data, live] = [0, 1, 2].map(|at| ports[at].to_string());
+    let arguments = ["relay", "--output", output.to_str().expect("text")];
+    let numbers = ["--control-port", &control, "--data-port", &data, "--live-port", &live];
+    let _relay = activate(&addresses, &[&arguments[..], &numbers].concat());
+    let url = format!("net://127.0.0.1:{live}");
+    eventually("the relay answers", || {
+        let listed = fixture.command(&["live", "ls", &url]).output().expect("a command");
+        listed.status.success().then_some(())
+    });
+    let web = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    let off = ["--scribe", "off", "--otlp-http", "off", "--otlp-grpc", "off"];
+    let arguments = ["server", "--memory", "--listen", &web.to_string()];
+    let _server = activate(&[web.to_string()], &[&arguments[..], &off].concat());
+    eventually("the server answers", || {
+        let mut stream = TcpStream::connect(web).ok()?;
+        stream.write_all(b"GET /health HTTP/1.0\r\n\r\n").ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        answer.starts_with("HTTP/1.").then_some(())
+    });
 }

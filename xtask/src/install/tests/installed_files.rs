@@ -225,10 +225,19 @@ fn the_units_are_units() {
         let unit = unit
             .replace(PREFIX, &installed().to_string_lossy())
             .replace(&format!("Documentation=man:blkkin-{command}(1)\n"), "");
-        let path = scratch.0.join(name);
-        fs::write(&path, unit).expect("to write");
+        fs::write(scratch.0.join(name), unit).expect("to write");
+    }
+    let folder = installed().join("lib/systemd/system");
+    for socket in ["blkkin-agent.socket", "blkkin-relay.socket", "blkkin-server.socket"] {
+        let unit = fs::read_to_string(folder.join(socket)).expect("the unit");
+        let documented = unit.lines().filter(|line| !line.starts_with("Documentation="));
+        let unit: String = documented.map(|line| format!("{line}\n")).collect();
+        fs::write(scratch.0.join(socket), unit).expect("to write");
+    }
+    for entry in fs::read_dir(&scratch.0).expect("units") {
+        let path = entry.expect("an entry").path();
         let output = succeed(Command::new("systemd-analyze").arg("verify").arg(&path));
-        assert_eq!(text(&output.stderr), "");
+        assert_eq!(text(&output.stderr), "", "{}", path.display());
     }
 }
 

@@ -98,6 +98,7 @@ impl Succession {
             group: String::new(),
             traces: None,
             manager: None,
+            watchdog: None,
             limits: self.limits,
             kernel_tracer: None,
             forwarder: None,

@@ -4,6 +4,7 @@ use super::kernel_tracer::ProbeBudget;
 use crate::exit::{Error, Exit};
 use crate::interrupt::ending_signals;
 use crate::output::agent_log;
+use crate::service_manager::{warn_of_unused_sockets, watchdog_interval};
 use blkkin_agent::{Agent, Limits, Options};
 use blkkin_control::address::{SYSTEM, SocketEnvironment, VARIABLE};
 use signal_hook::consts::SIGUSR1;
@@ -50,6 +51,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> Result<Exit, Error> {
+    blkkin_sys::keep_inherited_sockets();
     let user_id = blkkin_sys::user_id();
     let own = || SocketEnvironment::new(user_id, env::var_os).own();
     let socket = args.socket.unwrap_or_else(own);
@@ -66,6 +68,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         kernel_tracer: super::kernel_tracer::spawn(args.budget),
         forwarder: super::forwarder::spawn(),
         signals: Some(Arc::new(signals)),
+        watchdog: watchdog_interval(),
         manager: env::var_os("NOTIFY_SOCKET").filter(|socket| !socket.is_empty()),
         log: agent_log,
     };
@@ -93,6 +96,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         signal_hook::low_level::pipe::register(signal, stop).map_err(failed)?;
     }
     agent_log(&format!("listening on {path}"));
+    warn_of_unused_sockets(agent_log);
     agent.run(stopped.as_fd()).map_err(failed)?;
     Ok(Exit::Ok)
 }

@@ -101,6 +101,7 @@ pub(crate) struct Args {
 const CONNECTIONS_MAX: usize = 1024;
 
 pub(crate) fn run(args: Args) -> Result<Exit, Error> {
+    blkkin_sys::keep_inherited_sockets();
     let keys = args.keys().map_err(|error| match error {
         blkkin_secure::Error::Tokens { .. } => Error::usage(error.to_string()).hint(
             "give --token-file, both --read-token-file and --write-token-file, or --client-ca",
@@ -159,7 +160,10 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         "producers at {control} and port {}, viewers at {viewers}; sessions are written to {shown}",
         data.port()
     ));
+    service_manager::warn_of_unused_sockets(log);
     service_manager::notify(blkkin_sys::READY, log);
+    let sessions = relay.sessions().clone();
+    service_manager::start_watchdog(move || drop(sessions.list()), log);
     while let Ok(Signal::Reload) = signals.recv() {
         match args.keys() {
             Ok(Some(keys)) => {

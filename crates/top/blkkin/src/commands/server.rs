@@ -217,6 +217,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     let log = Log::new(args.log_format);
     let mut signals =
         Signals::listen().map_err(|error| Error::failed(format!("cannot start: {error}")))?;
+    blkkin_sys::keep_inherited_sockets();
     let descriptors = crate::limits::raise_descriptors();
     let store = store(&args, log)?;
     let before = store.counters();
@@ -237,11 +238,19 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         }
     })?;
     log_addresses(&running, log);
+    let watched = store.clone();
     let watching = watch::start(log, store, running.conditions(), before)
         .map_err(|error| Error::failed(format!("cannot start: {error}")))?;
     let relays = Relays::start(urls, running.entrance(), positions, log)
         .map_err(|error| Error::failed(format!("cannot start: {error}")))?;
+    service_manager::warn_of_unused_sockets(|line| log.line(Level::Warn, line));
     notify_manager(blkkin_sys::READY, log);
+    service_manager::start_watchdog(
+        move || {
+            let _ = watched.counters();
+        },
+        move |line| log.line(Level::Warn, line),
+    );
     while signals.next() == Signal::Reload {
         match running.reload() {
             Ok(()) => log.line(Level::Info, "certificate and tokens were read again"),

@@ -143,7 +143,7 @@ impl Runner<'_> {
                     interval.min(AWAY_PAUSE)
                 }
             };
-            self.notify("WATCHDOG=1");
+            self.notify(blkkin_sys::ALIVE);
             match wakes.recv_timeout(pause) {
                 Ok(Wake::End) | Err(RecvTimeoutError::Disconnected) => break,
                 Ok(Wake::Reload) => self.reload(),
@@ -151,7 +151,7 @@ impl Runner<'_> {
                 Err(RecvTimeoutError::Timeout) => {}
             }
         }
-        self.notify("STOPPING=1");
+        self.notify(blkkin_sys::STOPPING);
         self.finish();
         self.save("stopped");
         Ok(Exit::Ok)
@@ -161,7 +161,7 @@ impl Runner<'_> {
     fn begin(&mut self) {
         if !self.has_begun {
             self.has_begun = true;
-            self.notify("READY=1");
+            self.notify(blkkin_sys::READY);
         }
         if self.trouble.take().is_some() {
             self.log("records again");
