@@ -39,7 +39,7 @@ pub(crate) fn start_watchdog(
     }
 }
 
-/// Calls `warn` with a line for each socket that the manager has passed and the daemon does not use.
+/// Calls `warn` with a line for each socket of the manager that the daemon does not use.
 pub(crate) fn warn_of_unused_sockets(warn: impl Fn(&str)) {
     for address in blkkin_sys::unused_inherited_sockets() {
         warn(&format!(
