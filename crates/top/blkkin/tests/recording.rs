@@ -74,6 +74,44 @@ fn sessions_are_read_by_name() {
     refused(&["spans", "--session", "sent"], "blkkin live ls net://127.0.0.1");
 }
 
+/// `record --detach` returns while its command runs. Any terminal follows the events, and the file
+/// beside the trace has the messages.
+#[test]
+fn recordings_go_on_in_the_background() {
+    let node = Node::new();
+    let output = node.output();
+    let record = |command: &[&std::ffi::OsStr]| {
+        let mut record = node.command(&["record", "--detach", "-o"]);
+        record.arg(&output).arg("--").args(command);
+        record.output().expect("a command")
+    };
+    let none = record(&["/none/--detach".as_ref()]);
+    let errors = String::from_utf8_lossy(&none.stderr) + String::from_utf8_lossy(&none.stdout);
+    assert!(none.status.code() == Some(1) && errors.contains("cannot run `/none"), "{errors}");
+    let log = node.directory.path().join("trace.log");
+    assert!(!log.exists(), "{}", log.display());
+    // The program ends with its input.
+    let own = std::env::current_exe().expect("this program");
+    let run = "sleep 2 | exec \"$@\"";
+    let words = ["sh", "-c", run, "sh"].map(std::ffi::OsStr::new);
+    let test = ["--exact", "program", "--ignored", "--nocapture"].map(std::ffi::OsStr::new);
+    let started = record(&[&words[..], &[own.as_os_str()], &test].concat());
+    assert!(started.status.success(), "{started:?}");
+    assert_eq!(String::from_utf8_lossy(&started.stdout).trim(), output.display().to_string());
+    let path = output.to_str().expect("text");
+    let mut view = Follower::start(&mut node.command(&["view", "--follow", path]));
+    for _ in 0..200 {
+        assert!(view.line().contains("test:number"));
+    }
+    let told = || std::fs::read_to_string(&log).ok().filter(|text| text.contains("recorded "));
+    let text = eventually("the recording ends", told);
+    let tried: u64 =
+        text.lines().rev().find_map(|line| line.trim().parse().ok()).expect("a number");
+    assert_eq!(check_all(&output, tried), 0);
+    // The directory exists now, and so does the file for messages.
+    assert_eq!(record(&["true".as_ref()]).status.code(), Some(1));
+}
+
 /// Events recorded before a program is killed are in the trace or counted as lost, and no event is
 /// duplicated.
 #[test]

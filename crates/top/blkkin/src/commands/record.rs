@@ -1,5 +1,7 @@
 //! `blkkin record`: runs a command and records its events, without a daemon or set-up.
 
+mod detach;
+
 use super::private_agent::PrivateAgent;
 use super::rotation::RotationArgs;
 use crate::commands::event;
@@ -49,6 +51,7 @@ const RECORD_HELP: &str = "Exit status: that of the command; 3 if it was 0 and s
         blkkin record -e 'osd:*' -o trace -- ./osd        only those of one provider\n  \
         blkkin record --level warning -- ./osd            only what is at least a warning\n  \
         blkkin record --size 10M --files 3 -- ./osd       only the newest, in chunks\n  \
+        blkkin record --detach -o trace -- ./osd          in the background\n  \
         blkkin record --context pid,tid -- ./osd && blkkin view osd-*",
     after_help = RECORD_HELP
 )]
@@ -104,6 +107,15 @@ pub(crate) struct Args {
     #[arg(long)]
     no_wait: bool,
 
+    /// Record in the background, and print the trace's directory: the terminal may be closed. The
+    /// output of the command and the summary go to a file beside the directory
+    #[arg(long, conflicts_with = "json")]
+    detach: bool,
+
+    /// Be the process in the background that `--detach` starts, for this directory
+    #[arg(long, value_name = "DIR", hide = true)]
+    detached: Option<PathBuf>,
+
     /// Print the summary as JSON, on standard output
     #[arg(long)]
     json: bool,
@@ -126,11 +138,17 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     }
     event::check_patterns(&args.events)?;
     let name = name_of(program);
-    let output = args.output.clone();
+    let output = args.detached.clone().or(args.output.clone());
     let output = output.unwrap_or_else(|| format!("{name}-{}", blkkin_agent::date_now()).into());
     let output = std::path::absolute(&output)
         .map_err(|error| Error::failed(format!("cannot use `{}`: {error}", output.display())))?;
 
+    if args.detach {
+        return detach::run(&output);
+    }
+    if args.detached.is_some() {
+        let _ = rustix::process::setsid();
+    }
     let mut agent = PrivateAgent::start("blkkin record")?;
     let rotation = args.rotation.rotation();
     let has_hook = rotation.as_ref().is_some_and(|rotation| rotation.hook.is_some());
@@ -141,7 +159,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     let mut switch = Switch::listen(&name, is_divided)?;
     let begun = Instant::now();
     let command = agent.command(&args.command);
-    let status = run_command(command, &output, || switch.check(agent.client()))?;
+    let begin = || if args.detached.is_some() { detach::tell(&output) } else { Ok(()) };
+    let status = run_command(command, &output, begin, || switch.check(agent.client()))?;
     let running_programs =
         wait_for_programs(agent.client(), args.no_wait, |client| switch.check(client))?;
     let took = begun.elapsed();
@@ -283,10 +302,11 @@ fn reap(command: Option<Pid>) -> bool {
     has_others
 }
 
-/// Runs the command until it ends, and calls `tick` at intervals.
+/// Runs the command until it ends. Calls `begin` when it has started, and `tick` at intervals.
 fn run_command(
     mut command: Command,
     output: &Path,
+    begin: impl FnOnce() -> std::io::Result<()>,
     tick: impl FnMut(),
 ) -> Result<ExitStatus, Error> {
     // Ctrl-C is meant for the command, which receives it too; this process waits for the command.
@@ -305,6 +325,9 @@ fn run_command(
         let program = command.get_program().to_string_lossy();
         Error::failed(format!("cannot run `{program}`: {error}"))
     })?;
+    if let Err(error) = begin() {
+        exit::warn(&format!("the start of the command cannot be told: {error}"));
+    }
     wait(child, &asked, tick)
         .map_err(|error| Error::failed(format!("cannot wait for the command: {error}")))
 }
