@@ -4,8 +4,8 @@ use crate::connection::{Answer, Connection, Peer};
 use crate::tls::Tls;
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::header::{AUTHORIZATION, HOST, HeaderValue, USER_AGENT};
-use hyper::{Request, Uri};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, USER_AGENT};
+use hyper::{Method, Request, Uri};
 use std::path::Path;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
@@ -86,14 +86,30 @@ impl Server {
 
     /// Requests a path, which begins with a slash and may include a query.
     pub fn get(&mut self, path: &str) -> Result<Answer, String> {
+        self.send(path, Method::GET, None)
+    }
+
+    /// Sends a JSON text to a path.
+    pub fn post_json(&mut self, path: &str, json: &str) -> Result<Answer, String> {
+        self.send(path, Method::POST, Some(Bytes::copy_from_slice(json.as_bytes())))
+    }
+
+    fn send(&mut self, path: &str, method: Method, json: Option<Bytes>) -> Result<Answer, String> {
         let request = || {
-            let mut request = Request::get(format!("{}{path}", self.prefix))
+            let mut request = Request::builder()
+                .method(method.clone())
+                .uri(format!("{}{path}", self.prefix))
                 .header(HOST, &self.authority)
                 .header(USER_AGENT, concat!("blkkin/", env!("CARGO_PKG_VERSION")));
             if let Some(authorization) = &self.authorization {
                 request = request.header(AUTHORIZATION, authorization);
             }
-            request.body(Full::<Bytes>::default()).map_err(|error| error.to_string())
+            if json.is_some() {
+                request =
+                    request.header(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            }
+            let body = Full::new(json.clone().unwrap_or_default());
+            request.body(body).map_err(|error| error.to_string())
         };
         self.runtime.block_on(self.connection.send(request))
     }

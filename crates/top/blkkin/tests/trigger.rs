@@ -7,7 +7,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, Write};
+use std::io::{BufRead, Read, Write};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -329,6 +330,60 @@ fn failed_requests_run_commands() {
 }
 
 /// The trigger outlives its agent. After its own end it continues where it was.
+/// Receives a request of HTTP, answers with a status, and returns the first line and the body.
+fn receive(listener: &TcpListener, status: &str) -> (String, String) {
+    let (mut stream, _) = listener.accept().expect("a connection");
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+    let (mut text, mut bytes) = (String::new(), [0; 4096]);
+    let whole = loop {
+        let size = stream.read(&mut bytes).expect("bytes");
+        assert_ne!(size, 0, "{text}");
+        text.push_str(&String::from_utf8_lossy(&bytes[..size]));
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let length = head
+            .lines()
+            .find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
+        if body.len() >= length.unwrap_or(0) {
+            break (head.lines().next().expect("a line").to_owned(), body.to_owned());
+        }
+    };
+    let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
+    stream.write_all(answer.as_bytes()).expect("answered");
+    whole
+}
+
+/// Notices reach a web address, also at a later attempt; failures are shown.
+#[test]
+fn notices_are_sent() {
+    let fixture = Fixture::new();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let url = format!("http://{address}/hook?key=a");
+    let words = ["trigger", "add", "bad", "--failed", "--snapshot", "flight", "--notify", &url];
+    fixture.run(&[&words[..], &["--every", "1ms"]].concat());
+    let mut program = fixture.program();
+    tell(&mut program, "failed");
+    receive(&listener, "500 Broken");
+    let (line, body) = receive(&listener, "200 OK");
+    assert_eq!(line, "POST /hook?key=a HTTP/1.1");
+    let notice: Value = serde_json::from_str(&body).expect("JSON");
+    assert_eq!(
+        (&notice["schema"], &notice["trigger"]),
+        (&"blkkin.notice.v1".into(), &"bad".into())
+    );
+    assert!(notice["event"]["name"].is_string(), "{notice}");
+    let snapshot = notice["snapshot"].as_str().expect("a path");
+    assert!(Path::new(snapshot).is_dir());
+    let text = notice["text"].as_str().expect("words");
+    assert!(text.starts_with("trigger bad acted: ") && text.contains(snapshot), "{text}");
+    assert_eq!(fixture.await_acted("bad", 1)["trouble"], Value::Null);
+    drop(listener);
+    fixture.run(&["trigger", "fire", "bad"]);
+    let trouble = fixture.await_acted("bad", 2)["trouble"].as_str().expect("words").to_owned();
+    assert!(trouble.contains(&format!("http://{address} takes no notice: ")), "{trouble}");
+    program.end();
+}
+
 #[test]
 fn triggers_survive_restarts() {
     let mut fixture = Fixture::new();
@@ -467,6 +522,7 @@ fn commands_say_what_is_wrong() {
     check(&["--lost", "web", "--run", "true"], 2, "web=1000");
     check(&["--kernel", "process:exit", "--slower", "1s", "--run", "true"], 2, "of programs");
     check(&["--failed", "--keep", "2", "--run", "true"], 2, "--snapshot");
+    check(&["--failed", "--notify", "mail"], 2, "neither `syslog` nor a URL");
     fixture.refuse(
         &["trigger", "add", "a/b", "--failed", "--run", "true"],
         2,

@@ -10,7 +10,9 @@ mod conditions;
 mod files;
 mod list;
 mod matching;
+mod notice;
 mod options;
+mod receiver;
 mod requests;
 mod runner;
 mod schedule;
@@ -33,8 +35,8 @@ use std::time::{Duration, Instant};
 ///
 /// A trigger watches for events that match a filter, slow or failed requests, programs that are
 /// killed by a signal, lost events, or a disk that runs full. Then it takes a snapshot, starts,
-/// stops or rotates sessions, or runs a command. It is a process in the background, which waits
-/// without using a processor.
+/// stops or rotates sessions, runs a command, or sends a notice. It is a process in the background,
+/// which waits without using a processor.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \

@@ -1,6 +1,7 @@
 //! Actions of a trigger.
 
 use super::files::TriggerFiles;
+use super::notice::Notice;
 use super::options::Add;
 use super::requests::RequestSender;
 use super::schedule::Cause;
@@ -133,6 +134,10 @@ fn take_actions(actor: &Actor, cause: &Cause, report: &mut ActionReport) {
             report.failures.push(format!("the command {why}"));
         }
     }
+    let snapshot = report.snapshot.as_deref();
+    let notice = Notice { trigger: &add.name, cause, snapshot };
+    let failures = actions.notify.iter().filter_map(|to| notice.send(to, stop).err());
+    report.failures.extend(failures.collect::<Vec<_>>());
 }
 
 fn request(

@@ -1,6 +1,7 @@
 //! Options of `blkkin trigger add`, which are also the definition of a trigger.
 
 use super::conditions::{DiskLimit, LossLimit};
+use super::receiver::Receiver;
 use crate::commands::event::SelectionArgs;
 use crate::conversation::AgentArgs;
 use crate::exit::Error;
@@ -16,7 +17,7 @@ use std::time::Duration;
 ///
 /// At least one condition and one action are needed. Events are selected as by `blkkin event
 /// enable`; `blkkin trigger fire NAME` and SIGUSR1 to the trigger's process fire it, too. Actions
-/// are taken in this order: snapshot, start, stop, rotate, run; then requests are sent.
+/// are taken in this order: snapshot, start, stop, rotate, run, notify; then requests are sent.
 ///
 /// The trigger records its own events in the session `trigger-NAME`, of which the newest one or two
 /// megabytes are kept. It survives a restart of the agent. After a restart of the machine, `blkkin
@@ -30,7 +31,7 @@ use std::time::Duration;
         blkkin trigger add failed --failed --run 'logger \"a request failed: $BLKKIN_EVENT\"'\n  \
         blkkin trigger add killed --killed --exe qemu-system-x86_64 --snapshot flight\n  \
         blkkin trigger add full --disk-free /srv=10G --stop web --once\n  \
-        blkkin trigger add losses --lost web=1000 --run 'mail -s losses root </dev/null'",
+        blkkin trigger add losses --lost web=1000 --notify syslog --notify https://hooks/T0/B0",
     after_help = crate::help::AGENT_HELP
 )]
 pub(super) struct Add {
@@ -137,6 +138,11 @@ pub(super) struct ActionArgs {
         requires = "run"
     )]
     pub(super) run_timeout: u64,
+
+    /// Send a notice: `syslog` for the system's log, or a URL that gets a JSON object by POST. Can
+    /// be repeated
+    #[arg(long, value_name = "RECEIVER")]
+    pub(super) notify: Vec<Receiver>,
 }
 
 /// Parses a duration that is not zero.
@@ -248,8 +254,9 @@ impl Add {
                 .hint("name the events, or all of them with --all"));
         }
         if !self.has_other_action() && self.requests.requests.is_none() {
-            return Err(Error::usage("the trigger has no action")
-                .hint("give --snapshot, --start, --stop, --rotate, --requests or --run"));
+            return Err(Error::usage("the trigger has no action").hint(
+                "give --snapshot, --start, --stop, --rotate, --run, --notify or --requests",
+            ));
         }
         Ok(())
     }
@@ -270,8 +277,9 @@ impl Add {
 
     /// Returns whether the trigger does anything but send requests.
     pub(super) fn has_other_action(&self) -> bool {
-        let ActionArgs { snapshot, start, stop, rotate, run, .. } = &self.actions;
-        [snapshot, start, stop, rotate, run].into_iter().any(Option::is_some)
+        let ActionArgs { snapshot, start, stop, rotate, run, notify, .. } = &self.actions;
+        let others = [snapshot, start, stop, rotate, run];
+        others.into_iter().any(Option::is_some) || !notify.is_empty()
     }
 
     /// Returns the time to wait before acting, and the minimum time between two actions.

@@ -47,14 +47,19 @@ pub(super) fn probes(script: &str) -> Vec<Probe> {
     probes
 }
 
-/// Returns the position of a word that is no part of another one.
+/// Returns the position of a word that is neither in quotes nor a part of another word.
 fn find_word(text: &str, word: &str) -> Option<usize> {
     let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '.';
-    text.match_indices(word).map(|(at, _)| at).find(|&at| {
-        let before = text[..at].chars().next_back();
-        let after = text[at + word.len()..].chars().next();
-        !before.is_some_and(is_part) && after.is_some_and(char::is_whitespace)
-    })
+    let (mut before, mut is_quoted) = (' ', false);
+    for (at, letter) in text.char_indices() {
+        let rest = text[at..].strip_prefix(word).filter(|_| !is_quoted && !is_part(before));
+        if rest.is_some_and(|rest| rest.starts_with(char::is_whitespace)) {
+            return Some(at);
+        }
+        is_quoted ^= letter == '"';
+        before = letter;
+    }
+    None
 }
 
 /// Returns the length of the points before a handler: up to a `{` that does not follow a `.`, as in
