@@ -29,7 +29,7 @@ use blkkin_control::{
     Welcome,
 };
 use blkkin_sys::notify;
-use blkkin_sys::socket::{Listener, Peer};
+use blkkin_sys::socket::{Listener, Peer, Socket};
 use rustix::event::epoll::EventFlags;
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::VecDeque;
@@ -162,8 +162,12 @@ impl Agent {
         let listener = match inherited {
             Some(listener) => listener,
             None => {
-                // The earlier agent has released the lock, so no process listens on an existing
-                // socket.
+                // The earlier agent has released the lock, so only a service manager may listen on
+                // an existing socket, to start another agent.
+                if Socket::connect(&path).is_ok() {
+                    let message = format!("the service manager listens on `{}`", path.display());
+                    return Err(io::Error::new(io::ErrorKind::AddrInUse, message));
+                }
                 match fs::remove_file(&path) {
                     Err(error) if error.kind() != io::ErrorKind::NotFound => {
                         return Err(in_words("remove", &path, error));

@@ -50,6 +50,13 @@ pub(crate) fn width() -> usize {
     told.or_else(terminal).unwrap_or(100).clamp(20, 1000)
 }
 
+/// Returns the path of this program, also after another release has replaced its file.
+pub(crate) fn own_program() -> io::Result<PathBuf> {
+    let path = env::current_exe()?;
+    let text = path.to_string_lossy();
+    Ok(text.strip_suffix(" (deleted)").map_or(path.clone(), PathBuf::from))
+}
+
 /// Returns true if the locale's character set is UTF-8. The first set variable of `LC_ALL`,
 /// `LC_CTYPE` and `LANG` decides, as in the C library.
 pub(crate) fn locale_is_utf8() -> bool {

@@ -138,15 +138,28 @@ fn recorders_keep_their_sessions() {
     fixture.run(&["service", "start", "web"]);
     assert_eq!(fixture.await_recording("web", ""), first);
     assert!(fixture.log("web").contains("continues"));
+    // Somebody stops the session.
+    fixture.run(&["session", "stop", "web"]);
+    eventually("the recorder says so", || {
+        let status = fixture.status("web");
+        status["trouble"].as_str()?.contains("its session was stopped").then_some(())
+    });
+    fixture.run(&["service", "stop", "web"]);
+    assert!(!fixture.run(&["session", "list"]).contains("web"));
+    fixture.run(&["service", "start", "web"]);
+    let first_again = fixture.await_recording("web", &first);
+    events(&first_again);
     // Somebody destroys the session.
     fixture.run(&["session", "destroy", "web"]);
-    let second = fixture.await_recording("web", &first);
+    let second = fixture.await_recording("web", &first_again);
     events(&second);
     fixture.run(&["service", "stop", "web"]);
     assert!(!fixture.run(&["session", "list"]).contains("web"));
     let tried = program.end();
-    let numbers: Vec<u64> =
-        [&first, &second].into_iter().flat_map(|output| read(output.as_ref()).0).collect();
+    let numbers: Vec<u64> = [&first, &first_again, &second]
+        .into_iter()
+        .flat_map(|output| read(output.as_ref()).0)
+        .collect();
     node::check_distinct(&numbers);
     assert!((numbers.len() as u64) < tried);
     let stopped = fixture.status("web");
@@ -258,7 +271,7 @@ fn recorders_have_triggers() {
     let triggers = || -> Value {
         serde_json::from_str(&fixture.run(&["trigger", "ls", "--json"])).expect("JSON")
     };
-    assert_eq!(triggers()["triggers"][0]["name"], "seen");
+    assert_eq!(triggers()["triggers"][0]["name"], "flight-seen");
     let program = fixture.node.program(5, 1000);
     eventually("a snapshot is taken", || fs::read_dir(&output).ok()?.flatten().next().map(|_| ()));
     program.end();
@@ -283,10 +296,10 @@ fn service_managers_are_told() {
         let size = socket.recv(&mut bytes).expect("a message");
         String::from_utf8_lossy(&bytes[..size]).into_owned()
     };
-    // It lives, and waits for the agent.
-    assert_eq!(told(), "WATCHDOG=1");
+    // It waits for the agent, which holds nobody up.
+    assert_eq!((told(), told()), ("READY=1".to_owned(), "WATCHDOG=1".to_owned()));
     let agent = fixture.start_agent();
-    while told() != "READY=1" {}
+    fixture.await_recording("web", "");
     assert_eq!((told(), told()), ("WATCHDOG=1".to_owned(), "WATCHDOG=1".to_owned()));
     let pid = Pid::from_raw(recorder.id() as i32).expect("an id");
     kill_process(pid, Signal::TERM).expect("told");

@@ -337,11 +337,13 @@ fn start_all(recorders: &[Recorder]) -> Result<Exit, Error> {
 
 fn stop(recorder: &Recorder) -> Result<(), Error> {
     let name = recorder.name();
-    if recorder.process() == Process::Down {
+    let manager = Manager::find();
+    // systemd may be about to start it again.
+    if recorder.process() == Process::Down && manager == Manager::Own {
         note(&format!("recorder `{name}` does not run"));
         return Ok(());
     }
-    Manager::find().stop(recorder)?;
+    manager.stop(recorder)?;
     note(&format!("recorder `{name}` stopped"));
     Ok(())
 }

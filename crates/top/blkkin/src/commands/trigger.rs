@@ -22,7 +22,7 @@ mod state;
 mod wakes;
 
 use crate::exit::{Error, Exit, note};
-use crate::output::plural;
+use crate::output::{own_program, plural};
 use crate::process_lock::Process;
 use files::TriggerFiles;
 use options::Add;
@@ -185,13 +185,16 @@ pub(crate) fn check_words(name: &str, words: &[String]) -> Result<(), (String, O
         let tip = lines.find_map(|line| line.strip_prefix("tip: "));
         (first, tip.map(str::to_owned))
     })?;
+    if add.foreground {
+        return Err(("--foreground is not for a recorder's trigger".to_owned(), None));
+    }
     add.check().map_err(|error| (error.message().to_owned(), error.advice().map(str::to_owned)))
 }
 
 /// Starts the process of a trigger, and waits until it is ready.
 fn spawn(files: &TriggerFiles) -> Result<(), Error> {
     let failed = |error| Error::failed(format!("the trigger's process cannot start: {error}"));
-    let mut child = Program::new(std::env::current_exe().map_err(failed)?)
+    let mut child = Program::new(own_program().map_err(failed)?)
         .args(["trigger", "run", "--", files.name()])
         .current_dir("/")
         .stdin(Stdio::null())

@@ -129,8 +129,8 @@ pub(super) fn status(args: &Status) -> Result<Exit, Error> {
         let is_down = phase == "stopped";
         records &= phase == "recording";
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let since = state["since"].as_u64().filter(|_| !is_down);
-        let time = since.map(|since| span_text(now.saturating_sub(Duration::from_secs(since))));
+        let since = state["begun_ns"].as_u64().filter(|since| !is_down && *since > 0);
+        let time = since.map(|since| span_text(now.saturating_sub(Duration::from_nanos(since))));
         let pid = state["pid"].as_u64().filter(|_| !is_down);
         let output = state["output"].as_str();
         let own = |one: &&SessionDetails| {
@@ -140,7 +140,7 @@ pub(super) fn status(args: &Status) -> Result<Exit, Error> {
         let lost = sessions.iter().find(own).map_or(&[][..], |session| &session.losses);
         let trouble = state["trouble"].as_str().filter(|_| !is_down);
         objects.push(json!({
-            "name": name, "state": phase, "since": since, "pid": pid, "output": output,
+            "name": name, "state": phase, "since_ns": since, "pid": pid, "output": output,
             "lost": losses::all_to_json(lost), "trouble": trouble,
         }));
         notes.extend(lost.iter().map(|loss| format!("{name}: {}\n", losses::line(loss))));

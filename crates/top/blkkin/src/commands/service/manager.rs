@@ -3,6 +3,7 @@
 
 use super::recorder::Recorder;
 use crate::exit::Error;
+use crate::output::own_program;
 use crate::process_lock::Process;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -53,7 +54,7 @@ impl Manager {
     pub(super) fn start(self, recorder: &Recorder) -> Result<StartState, Error> {
         recorder.prepare()?;
         match self {
-            Manager::Systemd => systemctl("start", recorder).map(|()| StartState::Recording),
+            Manager::Systemd => systemctl("start", recorder).map(|()| state_of(recorder)),
             Manager::Own => start(recorder),
         }
     }
@@ -89,10 +90,18 @@ fn systemctl(verb: &str, recorder: &Recorder) -> Result<(), Error> {
     Err(Error::failed(told).hint(format!("`journalctl -u {unit}` may say more")))
 }
 
+/// Returns the state of a recorder's process.
+fn state_of(recorder: &Recorder) -> StartState {
+    match recorder.state()["trouble"].as_str() {
+        Some(trouble) => StartState::Waiting(trouble.to_owned()),
+        None => StartState::Recording,
+    }
+}
+
 fn start(recorder: &Recorder) -> Result<StartState, Error> {
     let failed = |error| Error::failed(format!("the recorder's process cannot start: {error}"));
     let name = recorder.name();
-    let mut child = Command::new(std::env::current_exe().map_err(failed)?)
+    let mut child = Command::new(own_program().map_err(failed)?)
         .args(["service", "run", "--background", "--", name])
         .current_dir("/")
         .stdin(Stdio::null())
@@ -106,13 +115,9 @@ fn start(recorder: &Recorder) -> Result<StartState, Error> {
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline {
         let state = recorder.state();
-        if is_own(recorder.process()) && state["pid"] == id {
-            if state["phase"] == "recording" {
-                return Ok(StartState::Recording);
-            }
-            if let Some(trouble) = state["trouble"].as_str() {
-                return Ok(StartState::Waiting(trouble.to_owned()));
-            }
+        let is_known = state["phase"] == "recording" || !state["trouble"].is_null();
+        if is_known && state["pid"] == id && is_own(recorder.process()) {
+            return Ok(state_of(recorder));
         }
         if child.try_wait().map_err(failed)?.is_some() {
             let why = recorder.last_message();

@@ -7,9 +7,9 @@ use crate::directories::{configuration_directory, state_directory};
 use crate::exit::Error;
 use crate::process_lock::{Process, ProcessLock};
 use serde_json::Value;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// A registered recorder.
@@ -158,11 +158,21 @@ impl Recorder {
         };
         fs::create_dir_all(&self.directories.files).map_err(failed)?;
         if !replaces {
-            let mut file = File::create_new(&path).map_err(failed)?;
+            // Options of triggers may have secrets.
+            let mut options = OpenOptions::new();
+            let mut file =
+                options.write(true).create_new(true).mode(0o600).open(&path).map_err(failed)?;
             return file.write_all(text.as_bytes()).map_err(failed);
         }
         let new = self.directories.files.join(format!(".{}.new", self.name));
-        fs::write(&new, text).and_then(|()| fs::rename(&new, &path)).map_err(failed)
+        let replace = || {
+            fs::write(&new, text)?;
+            let before = fs::metadata(&path).map(|file| file.permissions());
+            let permissions = before.unwrap_or_else(|_| Permissions::from_mode(0o600));
+            fs::set_permissions(&new, permissions)?;
+            fs::rename(&new, &path)
+        };
+        replace().map_err(failed)
     }
 
     /// Removes the recorder's files. What it has recorded stays.

@@ -7,11 +7,11 @@ use crate::definition::{Definition, TriggerWords};
 use crate::exit::{Error, Exit};
 use crate::interrupt::on_signals;
 use crate::losses;
-use crate::output::stderr;
+use crate::output::{own_program, stderr};
 use crate::service_manager::{self, watchdog_interval};
 use blkkin_client::Timeouts;
 use blkkin_control::{Activity, Request};
-use serde_json::json;
+use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
 use std::fs;
 use std::io::{self, Write};
@@ -40,15 +40,54 @@ enum Trouble {
 struct Runner<'r> {
     recorder: &'r Recorder,
     definition: Definition,
-    /// Time at which the agent has created the recorder's session, in nanoseconds since 1970. It
-    /// tells this session from others with the name.
-    created_ns: Option<u64>,
-    /// Directory in which the session records, and since when it does, in seconds since 1970.
-    output: Option<PathBuf>,
-    since: Option<u64>,
+    /// Session that this or an earlier process has made.
+    made: MadeSession,
     trouble: Option<String>,
-    /// Set once the service manager knows that the recorder records.
+    /// Set once the session records and has its triggers.
     has_begun: bool,
+    /// Set once the service manager knows that the process does its work.
+    is_ready: bool,
+}
+
+/// Session that a recorder has made, as its state file has it. Without a definition, there is none.
+#[derive(Clone, Debug, Default)]
+struct MadeSession {
+    /// Text of the definition.
+    definition: Option<String>,
+    /// Time before the session was created, and the time at which the agent has created it, once it
+    /// is known, in nanoseconds since 1970. They tell this session from others with the name.
+    begun_ns: u64,
+    created_ns: Option<u64>,
+    /// Directory in which the session records.
+    output: Option<PathBuf>,
+}
+
+impl MadeSession {
+    fn from_json(state: &Value) -> MadeSession {
+        MadeSession {
+            definition: state["definition"].as_str().map(str::to_owned),
+            begun_ns: state["begun_ns"].as_u64().unwrap_or(u64::MAX),
+            created_ns: state["created_ns"].as_u64(),
+            output: state["output"].as_str().map(PathBuf::from),
+        }
+    }
+
+    /// Returns whether a session of the agent is this one.
+    fn is(&self, session: &SessionDetails) -> bool {
+        let created_ns = session.state.created_ns;
+        match self.created_ns {
+            Some(own) => own == created_ns,
+            // A process has ended before it knew the time.
+            None => self.definition.is_some() && created_ns >= self.begun_ns,
+        }
+    }
+
+    /// Returns the names of the session's triggers.
+    fn triggers(&self) -> Vec<String> {
+        let definition = self.definition.as_ref().map(|text| Definition::from_text(text));
+        let triggers = definition.and_then(Result::ok).map(|definition| definition.triggers);
+        triggers.into_iter().flatten().map(|trigger| trigger.name).collect()
+    }
 }
 
 /// Interval at which the session is looked for.
@@ -61,23 +100,17 @@ const TIMEOUTS: Timeouts =
 /// Runs a recorder until a signal ends it.
 pub(super) fn run(recorder: &Recorder) -> Result<Exit, Error> {
     let failed = |error: io::Error| Error::failed(format!("the recorder cannot run: {error}"));
-    let definition = recorder.definition()?;
     recorder.prepare()?;
     let (sender, wakes) = channel();
     send_signals(&sender).map_err(failed)?;
     let mut lock = recorder.lock().take()?;
-    let before = recorder.state();
-    let mut runner = Runner {
-        recorder,
-        definition,
-        created_ns: before["created_ns"].as_u64(),
-        output: before["output"].as_str().map(PathBuf::from),
-        since: before["since"].as_u64(),
-        trouble: None,
-        has_begun: false,
-    };
-    runner.save("starting");
     lock.set_ready().map_err(failed)?;
+    // A change from now on is told by a signal.
+    let definition = recorder.definition()?;
+    let made = MadeSession::from_json(&recorder.state());
+    let (trouble, has_begun, is_ready) = (None, false, false);
+    let mut runner = Runner { recorder, definition, made, trouble, has_begun, is_ready };
+    runner.save("starting");
     runner.work(&wakes)
 }
 
@@ -111,9 +144,10 @@ impl Runner<'_> {
             "schema": "blkkin.recorder.v1",
             "pid": if is_down { None } else { Some(std::process::id()) },
             "phase": phase,
-            "created_ns": self.created_ns,
-            "output": self.output.as_ref().map(|path| path.display().to_string()),
-            "since": self.since,
+            "definition": self.made.definition,
+            "begun_ns": self.made.begun_ns,
+            "created_ns": self.made.created_ns,
+            "output": self.made.output.as_ref().map(|path| path.display().to_string()),
             "trouble": self.trouble,
         });
         if let Err(error) = self.recorder.set_state(&state) {
@@ -140,6 +174,7 @@ impl Runner<'_> {
                 }
                 Err(Trouble::Away(error)) => {
                     self.report(&error);
+                    self.tell_ready();
                     interval.min(AWAY_PAUSE)
                 }
             };
@@ -152,20 +187,28 @@ impl Runner<'_> {
             }
         }
         self.notify(blkkin_sys::STOPPING);
-        self.finish();
+        if let Err(error) = self.finish() {
+            self.log(&format!("its session is not ended: {}", error.message()));
+        }
         self.save("stopped");
         Ok(Exit::Ok)
     }
 
     /// Notes that the recorder records.
     fn begin(&mut self) {
-        if !self.has_begun {
-            self.has_begun = true;
-            self.notify(blkkin_sys::READY);
-        }
+        self.has_begun = true;
+        self.tell_ready();
         if self.trouble.take().is_some() {
             self.log("records again");
             self.save("recording");
+        }
+    }
+
+    /// Tells the service manager that the process does its work, also if that is to wait for the
+    /// agent: others may wait for the manager.
+    fn tell_ready(&mut self) {
+        if !std::mem::replace(&mut self.is_ready, true) {
+            self.notify(blkkin_sys::READY);
         }
     }
 
@@ -181,18 +224,16 @@ impl Runner<'_> {
     /// Makes the session and its triggers, unless they are there.
     fn look(&mut self) -> Result<(), Trouble> {
         let mut agent = AgentConnection::open(TIMEOUTS).map_err(Trouble::Away)?;
-        match self.own_session(&mut agent).map_err(Trouble::Away)? {
-            Some(session) if Some(session.state.created_ns) == self.created_ns => {
-                if session.state.activity == Activity::New {
-                    // An earlier process has ended before it could start it.
-                    self.start(&mut agent).map_err(Trouble::Refused)?;
-                }
-                if !self.has_begun {
-                    self.keep_triggers().map_err(Trouble::Refused)?;
-                    self.log("continues");
-                    self.save("recording");
-                }
-                Ok(())
+        let session = self.own_session(&mut agent).map_err(Trouble::Away)?;
+        let is_current = self.made.definition.as_ref() == Some(&self.definition.to_text());
+        match session {
+            Some(session) if self.made.is(&session) && is_current => {
+                self.go_on(&mut agent, &session).map_err(refused_or_away)
+            }
+            Some(session) if self.made.is(&session) => {
+                self.made.created_ns = Some(session.state.created_ns);
+                self.finish().map_err(refused_or_away)?;
+                self.make(&mut agent).map_err(refused_or_away)
             }
             Some(_) => {
                 let name = self.recorder.name();
@@ -201,8 +242,29 @@ impl Runner<'_> {
                 let hint = format!("`blkkin session destroy {name}` destroys it");
                 Err(Trouble::Refused(Error::failed(what).hint(hint)))
             }
-            None => self.make(&mut agent).map_err(Trouble::Refused),
+            None => self.make(&mut agent).map_err(refused_or_away),
         }
+    }
+
+    /// Goes on with a session that is there.
+    fn go_on(&mut self, agent: &mut AgentConnection, own: &SessionDetails) -> Result<(), Error> {
+        let name = self.recorder.name();
+        if self.has_begun {
+            return match own.state.activity {
+                Activity::Active => Ok(()),
+                _ => Err(Error::failed("its session was stopped")
+                    .hint(format!("`blkkin session start {name}` starts it"))),
+            };
+        }
+        self.made.created_ns = Some(own.state.created_ns);
+        self.made.output.clone_from(&own.state.session.output);
+        if own.state.activity != Activity::Active {
+            self.start(agent)?;
+        }
+        self.keep_triggers()?;
+        self.log("continues");
+        self.save("recording");
+        Ok(())
     }
 
     /// Returns this user's session with the recorder's name.
@@ -220,18 +282,30 @@ impl Runner<'_> {
             })?;
             definition.session.output = Some(dated(base, self.recorder.name()));
         }
-        definition.make(agent)?;
-        self.since = SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs());
-        let made = self.own_session(agent)?;
-        self.created_ns = made.as_ref().map(|session| session.state.created_ns);
-        self.output = made.and_then(|session| session.state.session.output);
-        // Otherwise a next process would not know the session.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.made = MadeSession {
+            definition: Some(self.definition.to_text()),
+            begun_ns: u64::try_from(now.as_nanos()).unwrap_or(u64::MAX),
+            created_ns: None,
+            output: definition.session.output.clone(),
+        };
+        // A next process knows the session by this, whenever this one ends.
         self.save("starting");
-        if let Err(error) = self.start(agent).and_then(|()| self.keep_triggers()) {
-            self.finish();
+        let begun = definition.make(agent).and_then(|_| {
+            let own = self.own_session(agent)?;
+            self.made.created_ns = own.as_ref().map(|session| session.state.created_ns);
+            self.made.output = own.and_then(|session| session.state.session.output);
+            self.start(agent)?;
+            self.keep_triggers()
+        });
+        if let Err(error) = begun {
+            let output = self.made.output.clone();
+            let _ = self.finish();
+            // Otherwise each attempt would leave a directory.
+            output.into_iter().for_each(|output| drop(fs::remove_dir(output)));
             return Err(error);
         }
-        let output = self.output.as_ref().map(|path| path.display().to_string());
+        let output = self.made.output.as_ref().map(|path| path.display().to_string());
         self.log(&format!("records to {}", output.as_deref().unwrap_or("memory")));
         self.trouble = None;
         self.save("recording");
@@ -245,16 +319,22 @@ impl Runner<'_> {
     /// Adds the triggers, or starts those that are there.
     fn keep_triggers(&self) -> Result<(), Error> {
         for TriggerWords { name, words } in &self.definition.triggers {
+            let name = self.trigger_name(name);
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            if self.trigger(&["start", name]).is_err() {
-                self.trigger(&[&["add", name], &words[..]].concat())?;
+            if self.trigger(&["start", &name]).is_err() {
+                self.trigger(&[&["add", &name], &words[..]].concat())?;
             }
         }
         Ok(())
     }
 
+    /// Returns the name of a trigger, which must not be that of another recorder's or of a user's.
+    fn trigger_name(&self, name: &str) -> String {
+        format!("{}-{name}", self.recorder.name())
+    }
+
     fn trigger(&self, words: &[&str]) -> Result<(), Error> {
-        let ran = std::env::current_exe().and_then(|program| {
+        let ran = own_program().and_then(|program| {
             Command::new(program)
                 .arg("trigger")
                 .args(words)
@@ -279,7 +359,6 @@ impl Runner<'_> {
             Ok(definition) if definition == self.definition => self.log("its file has not changed"),
             Ok(definition) => {
                 self.log("its file has changed; it begins anew");
-                self.finish();
                 self.definition = definition;
             }
             Err(error) => {
@@ -291,39 +370,51 @@ impl Runner<'_> {
         }
     }
 
-    fn rotate(&mut self) {
-        let rotate = Request::RotateSession(self.recorder.name().to_owned());
-        let rotated = AgentConnection::open(TIMEOUTS).and_then(|mut agent| agent.request(&rotate));
-        if let Err(error) = rotated {
+    fn rotate(&self) {
+        let rotate = || {
+            let mut agent = AgentConnection::open(TIMEOUTS)?;
+            let own = self.own_session(&mut agent)?.filter(|session| self.made.is(session));
+            if own.is_none() {
+                return Err(Error::failed("its session is gone"));
+            }
+            agent.request(&Request::RotateSession(self.recorder.name().to_owned()))
+        };
+        if let Err(error) = rotate() {
             self.log(&format!("cannot be rotated: {}", error.message()));
         }
     }
 
     /// Ends the triggers and the session.
-    fn finish(&mut self) {
-        for TriggerWords { name, .. } in &self.definition.triggers {
+    fn finish(&mut self) -> Result<(), Error> {
+        for name in self.made.triggers() {
             // One that was removed meanwhile needs no end.
-            let _ = self.trigger(&["remove", name]);
+            let _ = self.trigger(&["remove", &self.trigger_name(&name)]);
         }
-        match self.destroy() {
-            Ok(()) => (self.created_ns, self.since) = (None, None),
-            Err(error) => self.log(&format!("its session is not ended: {}", error.message())),
-        }
+        self.destroy()?;
+        self.made = MadeSession { output: self.made.output.take(), ..MadeSession::default() };
+        Ok(())
     }
 
     fn destroy(&self) -> Result<(), Error> {
         let mut agent = AgentConnection::open(TIMEOUTS)?;
-        let session = self.own_session(&mut agent)?;
-        let is_own = |one: &SessionDetails| Some(one.state.created_ns) == self.created_ns;
-        if !session.as_ref().is_some_and(is_own) {
-            return Ok(());
-        }
+        let session = self.own_session(&mut agent)?.filter(|session| self.made.is(session));
+        let Some(session) = session else { return Ok(()) };
         let name = self.recorder.name().to_owned();
-        agent.stop_before_destroy(name.clone())?;
+        if session.state.activity == Activity::Active {
+            agent.stop_before_destroy(name.clone())?;
+        }
         let replies = agent.request(&Request::DestroySession(name))?;
         self.log("its session has ended");
         losses::from_replies(&replies).iter().for_each(|loss| self.log(&losses::line(loss)));
         Ok(())
+    }
+}
+
+/// Returns why a session could not be made: an agent that is gone by now has not refused it.
+fn refused_or_away(error: Error) -> Trouble {
+    match AgentConnection::open(TIMEOUTS) {
+        Ok(_) => Trouble::Refused(error),
+        Err(_) => Trouble::Away(error),
     }
 }
 

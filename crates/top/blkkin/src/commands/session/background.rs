@@ -2,6 +2,7 @@
 
 use crate::exit::{Error, Exit};
 use crate::hook;
+use crate::output::own_program;
 use blkkin_control::Request;
 use blkkin_control::address::VARIABLE;
 use std::process::{Command, Stdio};
@@ -23,7 +24,7 @@ pub(super) fn start_if_needed(request: &Request, agent: &str) -> Result<(), Erro
         return Ok(());
     }
     let start = || {
-        Command::new(std::env::current_exe()?)
+        Command::new(own_program()?)
             .args(["session", "hook", "--", &divided.session])
             .env(VARIABLE, agent)
             .current_dir("/")

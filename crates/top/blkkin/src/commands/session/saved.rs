@@ -219,8 +219,10 @@ impl Definition {
         if let Err(error) = others.try_for_each(|one| conversation.request(&one).map(drop)) {
             return Err(undo(conversation, &self.session.name, &written, error));
         }
-        if let Some(request) = &divide {
-            background::start_if_needed(request, &conversation.address())?;
+        if let Some(request) = &divide
+            && let Err(error) = background::start_if_needed(request, &conversation.address())
+        {
+            return Err(undo(conversation, &self.session.name, &written, error));
         }
         Ok(written)
     }
