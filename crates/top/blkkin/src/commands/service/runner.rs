@@ -49,7 +49,7 @@ struct Runner<'r> {
     is_ready: bool,
 }
 
-/// Session that a recorder has made, as its state file has it. Without a definition, there is none.
+/// Session that a recorder has made, as its state file has it. Without a definition, it has ended.
 #[derive(Clone, Debug, Default)]
 struct MadeSession {
     /// Text of the definition.
