@@ -1,5 +1,6 @@
 //! Credentials for relays with TLS: files in a directory of the user.
 
+use crate::directories::configuration_directory;
 use crate::exit::Error;
 use blkkin_live::Url;
 use blkkin_secure::{Credentials, Refusal};
@@ -13,16 +14,8 @@ use std::thread;
 const VARIABLE: &str = "BLKKIN_RELAY_CREDENTIALS";
 
 fn directory() -> Option<PathBuf> {
-    let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let default = || {
-        if blkkin_sys::user_id() == 0 {
-            return Some(PathBuf::from("/etc/blkkin/relay-credentials"));
-        }
-        let home = || set("HOME").map(|home| home.join(".config"));
-        let config = set("XDG_CONFIG_HOME").or_else(home)?;
-        Some(config.join("blkkin/relay-credentials"))
-    };
-    set(VARIABLE).or_else(default)
+    let set = env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
+    set.or_else(|| configuration_directory().map(|all| all.join("relay-credentials")))
 }
 
 /// Reads the credentials.

@@ -44,13 +44,41 @@ pub(crate) struct Args {
 enum Command {
     Add(Add),
     Remove(Names),
-    Enable(Enable),
-    Disable(Disable),
+    /// Start recorders with the machine
+    #[command(
+        before_help = "Examples:\n  \
+            blkkin service enable web --now",
+        after_help = crate::help::EXIT_HELP
+    )]
+    Enable(Enabling),
+    /// Do not start recorders with the machine
+    #[command(
+        before_help = "Examples:\n  \
+            blkkin service disable web --now",
+        after_help = crate::help::EXIT_HELP
+    )]
+    Disable(Enabling),
     #[command(visible_alias = "ls")]
     List(list::List),
     Start(Start),
-    Stop(Stop),
-    Reload(Reload),
+    /// Stop recorders: their sessions and triggers end
+    #[command(
+        before_help = "Examples:\n  \
+            blkkin service stop web\n  \
+            blkkin service stop                                   all",
+        after_help = crate::help::EXIT_HELP
+    )]
+    Stop(Recorders),
+    /// Let running recorders read their changed files
+    ///
+    /// The files are checked first: if one is wrong, all recorders go on as before. A recorder
+    /// whose file has changed ends its session and begins another one.
+    #[command(
+        before_help = "Examples:\n  \
+            blkkin service add web.toml --replace && blkkin service reload web",
+        after_help = crate::help::EXIT_HELP
+    )]
+    Reload(Recorders),
     Status(list::Status),
     Log(logs::Log),
     Check(Check),
@@ -106,38 +134,24 @@ struct Names {
     names: Vec<String>,
 }
 
-/// Start recorders with the machine
+/// Recorders to start with the machine, or not.
 #[derive(clap::Args, Debug)]
-#[command(
-    before_help = "Examples:\n  \
-        blkkin service enable web --now",
-    after_help = crate::help::EXIT_HELP
-)]
-struct Enable {
+struct Enabling {
     /// Names of the recorders; all without any
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 
-    /// Start them now, too
+    /// Start or stop them now, too
     #[arg(long)]
     now: bool,
 }
 
-/// Do not start recorders with the machine
+/// Recorders that a command acts on.
 #[derive(clap::Args, Debug)]
-#[command(
-    before_help = "Examples:\n  \
-        blkkin service disable web --now",
-    after_help = crate::help::EXIT_HELP
-)]
-struct Disable {
+struct Recorders {
     /// Names of the recorders; all without any
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-
-    /// Stop them now, too
-    #[arg(long)]
-    now: bool,
 }
 
 /// Start recorders
@@ -159,36 +173,6 @@ struct Start {
     /// Start only the enabled ones
     #[arg(long, conflicts_with = "names")]
     enabled: bool,
-}
-
-/// Stop recorders: their sessions and triggers end
-#[derive(clap::Args, Debug)]
-#[command(
-    before_help = "Examples:\n  \
-        blkkin service stop web\n  \
-        blkkin service stop                                   all",
-    after_help = crate::help::EXIT_HELP
-)]
-struct Stop {
-    /// Names of the recorders; all without any
-    #[arg(value_name = "NAME")]
-    names: Vec<String>,
-}
-
-/// Let running recorders read their changed files
-///
-/// The files are checked first: if one is wrong, all recorders go on as before. A recorder whose
-/// file has changed ends its session and begins another one.
-#[derive(clap::Args, Debug)]
-#[command(
-    before_help = "Examples:\n  \
-        blkkin service add web.toml --replace && blkkin service reload web",
-    after_help = crate::help::EXIT_HELP
-)]
-struct Reload {
-    /// Names of the recorders; all without any
-    #[arg(value_name = "NAME")]
-    names: Vec<String>,
 }
 
 /// Check files of recorders, and change nothing
@@ -221,8 +205,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     match args.command {
         Command::Add(add) => register(&add),
         Command::Remove(Names { names }) => each(&named(&names)?, remove),
-        Command::Enable(Enable { names, now }) => enable(&named(&names)?, now),
-        Command::Disable(Disable { names, now }) => each(&named(&names)?, |recorder| {
+        Command::Enable(Enabling { names, now }) => enable(&named(&names)?, now),
+        Command::Disable(Enabling { names, now }) => each(&named(&names)?, |recorder| {
             Manager::find().set_enabled(recorder, false)?;
             note(&format!("recorder `{}` does not start with the machine", recorder.name()));
             if now { stop(recorder) } else { Ok(()) }
@@ -233,8 +217,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
             recorders.retain(|recorder| !enabled || recorder.is_enabled());
             start_all(&recorders)
         }
-        Command::Stop(Stop { names }) => each(&named(&names)?, stop),
-        Command::Reload(Reload { names }) => reload(&named(&names)?),
+        Command::Stop(Recorders { names }) => each(&named(&names)?, stop),
+        Command::Reload(Recorders { names }) => reload(&named(&names)?),
         Command::Status(args) => list::status(&args),
         Command::Log(args) => logs::run(&args),
         Command::Check(Check { names }) => check(&names),
