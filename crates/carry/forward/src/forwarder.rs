@@ -540,7 +540,7 @@ impl Forwarder {
                 (own.acknowledged, own.asked) = (own.acknowledged.min(position), None);
                 positions.remove(&own.key);
             }
-            let packets = own.stream.waiting().map_err(SendError::Spool)?;
+            let packets = entries.saturating_sub(own.stream.position().packets);
             waiting.extend((packets > 0).then_some((at, packets)));
         }
         // Producers write metadata before the packets that need it, so metadata that is read now
@@ -550,20 +550,24 @@ impl Forwarder {
         }
         let mut buffer = Vec::new();
         for (stream, waiting) in waiting {
-            if waiting > PACKETS_AT_ONCE {
-                pause = Some(Duration::ZERO);
-            }
             let Forwarder { traces, connection, totals, newest, beacon, sent: positions, .. } =
                 self;
             let Some(sent) = traces.get_mut(number) else { continue };
             let Some(own) = sent.streams.get_mut(stream) else { continue };
+            let mut is_last = waiting <= PACKETS_AT_ONCE;
             for _ in 0..waiting.min(PACKETS_AT_ONCE) {
                 let end = own.send_next(connection, totals, positions, &mut buffer)?;
-                // The others were dropped meanwhile.
-                let Some(end) = end else { break };
+                // The others were dropped.
+                let Some(end) = end else {
+                    is_last = true;
+                    break;
+                };
                 if let Some(clock) = sent.trace.clock {
                     *newest = (*newest).max(Some(clock.to_ns(end)));
                 }
+            }
+            if !is_last {
+                pause = Some(Duration::ZERO);
             }
             *beacon = beacon.or(newest.map(|newest| (newest, Instant::now() + BEACON_DELAY)));
         }
