@@ -6,6 +6,7 @@
 
 mod bits;
 pub mod clock;
+pub mod clock_offsets;
 pub mod ctf2;
 pub mod decode;
 pub mod encode;

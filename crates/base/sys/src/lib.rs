@@ -37,7 +37,7 @@ mod wake;
 mod wipe_on_fork;
 mod zero_bytes;
 
-pub use clock::{boottime_ns, monotonic_ns, tsc, tsc_after_loads, tsc_is_steady};
+pub use clock::{boot_id, boottime_ns, monotonic_ns, tsc, tsc_after_loads, tsc_is_steady};
 pub use counter::add_on_own_thread;
 pub use detached_mount::{DetachedMountError, mount_detached};
 pub use directory_watch::DirectoryWatch;

@@ -11,6 +11,9 @@
 //! traces.
 
 use blkkin_control::Clock;
+use blkkin_ctf::clock_offsets::tsc_uuid;
+use blkkin_ctf::schema::Uuid;
+use std::sync::OnceLock;
 use std::thread::sleep;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -266,6 +269,17 @@ impl Moment {
         let passed = u128::from(self.monotonic_ns.checked_sub(start.monotonic_ns)?).max(1);
         let frequency = u64::try_from((ticks + passed / 2) / passed).ok()?;
         (frequency >= FREQUENCY_MIN).then_some(frequency)
+    }
+}
+
+/// Returns the UUID of a clock of this machine and boot, by which offsets that were measured are
+/// found; `None` if the system does not tell the boot.
+pub(crate) fn clock_uuid(clock: Clock) -> Option<Uuid> {
+    static BOOT: OnceLock<Option<Uuid>> = OnceLock::new();
+    let boot = *BOOT.get_or_init(|| blkkin_sys::boot_id()?.parse().ok());
+    match clock {
+        Clock::Tsc => boot.map(tsc_uuid),
+        Clock::Monotonic => boot,
     }
 }
 

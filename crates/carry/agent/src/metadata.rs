@@ -1,7 +1,7 @@
 //! CTF schema of a program's trace: LTTng's packet layout, BlkKin's event headers, contexts, and
 //! the fields of event types.
 
-use crate::clock::{Rate, monotonic_origin_ns};
+use crate::clock::{Rate, clock_uuid, monotonic_origin_ns};
 use blkkin_control::{
     Context, EventType, FieldKind, RingDescription, Scalar, VariableValue, Width,
 };
@@ -23,6 +23,7 @@ pub(crate) fn trace(
     uuid: [u8; 16],
     env: Vec<(String, EnvValue)>,
     clock_name: &str,
+    clock_uuid: Option<Uuid>,
     rate: Rate,
 ) -> Schema {
     let seconds = rate.offset_ns / 1_000_000_000;
@@ -49,6 +50,7 @@ pub(crate) fn trace(
         },
         clocks: vec![Clock {
             name: clock_name.to_owned(),
+            uuid: clock_uuid,
             frequency: rate.frequency,
             offset_seconds: i64::try_from(seconds).unwrap_or(0),
             offset_cycles: i64::try_from(cycles).unwrap_or(0),
@@ -68,6 +70,8 @@ pub struct KernelTrace<'k> {
     pub origin_ns: u64,
     /// Name of the machine.
     pub host: String,
+    /// UUID of the clock; `None` if it is unknown.
+    pub clock_uuid: Option<Uuid>,
     /// Event types. Each event has its process id and thread id before its fields.
     pub events: &'k [EventType],
 }
@@ -76,7 +80,8 @@ impl<'k> KernelTrace<'k> {
     /// Returns the trace of events that this machine records from now on.
     pub fn of_this_machine(uuid: [u8; 16], events: &'k [EventType]) -> KernelTrace<'k> {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        KernelTrace { uuid, origin_ns: monotonic_origin_ns(), host, events }
+        let clock_uuid = clock_uuid(blkkin_control::Clock::Monotonic);
+        KernelTrace { uuid, origin_ns: monotonic_origin_ns(), host, clock_uuid, events }
     }
 
     /// Returns the metadata, in TSDL. The names of the environment and of the contexts are those of
@@ -90,7 +95,7 @@ impl<'k> KernelTrace<'k> {
         ];
         let env = env.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
         let rate = Rate { frequency: 1_000_000_000, offset_ns: self.origin_ns.into() };
-        let mut schema = trace(self.uuid, env, "monotonic", rate);
+        let mut schema = trace(self.uuid, env, "monotonic", self.clock_uuid, rate);
         let mut stream = stream(0, &[Context::Pid, Context::Tid], Domain::Kernel);
         stream.events.extend(self.events.iter().map(event));
         schema.streams.push(stream);
@@ -116,7 +121,7 @@ pub fn schema_of_rings(
         (variable.name.clone(), value)
     });
     let rate = Rate { frequency: first.frequency.max(1), offset_ns: 0 };
-    let mut schema = trace(uuid, env.collect(), &first.clock, rate);
+    let mut schema = trace(uuid, env.collect(), &first.clock, None, rate);
     for clock in &mut schema.clocks {
         clock.offset_seconds = first.offset_seconds.cast_signed();
         clock.offset_cycles = first.offset_ticks.cast_signed();
@@ -378,7 +383,7 @@ mod tests {
         contexts.push(Context::Supplied { name: "p_q".to_owned() });
         let rate = Rate { frequency: 2_600_000_123, offset_ns: 1_795_165_182_279_448_621 };
         let env = vec![("hostname".to_owned(), EnvValue::Str("h".to_owned()))];
-        let mut schema = trace([7; 16], env, "tsc", rate);
+        let mut schema = trace([7; 16], env, "tsc", Some(Uuid([3; 16])), rate);
         schema.streams.push(stream(0, &contexts, Domain::Programs));
         schema.streams.push(stream(1, &[], Domain::Programs));
         schema.streams[0].events.push(event(&event_type));
@@ -409,7 +414,7 @@ mod tests {
             let found: Vec<_> = payload.members.iter().map(|member| &*member.name).collect();
             assert_eq!(found, expected);
             let rate = Rate { frequency: 1_000_000_000, offset_ns: 0 };
-            let mut schema = trace([7; 16], Vec::new(), "tsc", rate);
+            let mut schema = trace([7; 16], Vec::new(), "tsc", None, rate);
             schema.streams.push(stream(0, &[], Domain::Programs));
             schema.streams[0].events.push(class);
             let text = blkkin_ctf::tsdl::write(&schema).unwrap();

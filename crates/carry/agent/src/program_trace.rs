@@ -3,7 +3,7 @@
 use crate::catalog::Catalog;
 use crate::chunk_name::trace_uuid;
 use crate::chunks::SessionChunks;
-use crate::clock::Rate;
+use crate::clock::{Rate, clock_uuid};
 use crate::date;
 use crate::notebook::Note;
 use crate::page_cache::PageCacheTrimmer;
@@ -77,6 +77,8 @@ pub(crate) fn describe(
         ("procname", text(&program.name)),
         ("vpid_datetime", text(&now)),
     ];
+    // The monotonic clock of another time namespace is not the machine's.
+    let is_of_machine = program.process.monotonic_ahead_ns == 0 || program.clock == Clock::Tsc;
     let (clock_name, rate) = match program.clock {
         Clock::Tsc => ("tsc", rate),
         Clock::Monotonic => ("monotonic", rate.ahead(program.process.monotonic_ahead_ns)),
@@ -85,6 +87,7 @@ pub(crate) fn describe(
         uuid,
         env: env.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
         clock_name,
+        clock_uuid: clock_uuid(program.clock).filter(|_| is_of_machine),
         rate,
     }
 }

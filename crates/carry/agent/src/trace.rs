@@ -36,6 +36,8 @@ pub(crate) struct TraceDescription {
     pub(crate) uuid: [u8; 16],
     pub(crate) env: Vec<(String, EnvValue)>,
     pub(crate) clock_name: &'static str,
+    /// UUID of the clock; `None` if it is unknown.
+    pub(crate) clock_uuid: Option<Uuid>,
     pub(crate) rate: Rate,
 }
 
@@ -166,7 +168,7 @@ impl Trace {
         about: TraceDescription,
         note: Option<Note>,
     ) -> Trace {
-        let TraceDescription { uuid, env, clock_name, rate } = about;
+        let TraceDescription { uuid, env, clock_name, clock_uuid, rate } = about;
         Trace {
             directory,
             has_begun: false,
@@ -174,7 +176,7 @@ impl Trace {
             output,
             uuid,
             chunk: ChunkMeter::default(),
-            schema: metadata::trace(uuid, env, clock_name, rate),
+            schema: metadata::trace(uuid, env, clock_name, clock_uuid, rate),
             text: String::new(),
             written: WriteProgress::default(),
             text_on_disk: 0,

@@ -53,7 +53,13 @@ impl Events {
     /// Writes the events to a trace, with a file for each ring.
     fn write(&self, probe: &EventProbe, folder: &Path) -> OpenTraces {
         let events = std::slice::from_ref(probe.event_type());
-        let trace = KernelTrace { uuid: UUID, origin_ns: 0, host: "test".to_owned(), events };
+        let trace = KernelTrace {
+            uuid: UUID,
+            origin_ns: 0,
+            host: "test".to_owned(),
+            clock_uuid: None,
+            events,
+        };
         fs::write(folder.join("metadata"), trace.metadata().unwrap()).unwrap();
         for packet in &self.packets {
             let ring = packet[blkkin_ring::packet::CPU];

@@ -1,0 +1,247 @@
+//! Offsets of a machine's clocks from a reference clock, as they were measured while the machine
+//! recorded traces: their text in a file beside a trace, and the correction of times by them.
+
+use crate::clock::TimeScale;
+use crate::schema::{Clock, Uuid};
+use std::fmt::Write;
+
+#[cfg(test)]
+mod tests;
+
+/// Name of the file with the offsets, in the directory of a trace. Readers of CTF ignore hidden
+/// files.
+pub const FILE: &str = ".clock-offsets";
+
+/// Maximum size of the file that is read, in bytes: about half a year of constant recording.
+pub const FILE_SIZE_MAX: u64 = 64 << 20;
+
+/// Readings of a machine's clocks, and of the reference clock at the same moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Measurement {
+    /// Monotonic clock, in nanoseconds.
+    pub monotonic_ns: u64,
+    /// Counter of the processor.
+    pub tsc: u64,
+    /// Reference clock, in nanoseconds since 1970.
+    pub reference_ns: u64,
+    /// Maximum distance of the moments of the readings, in nanoseconds.
+    pub error_ns: u64,
+}
+
+/// Measurements of one machine between two boots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offsets {
+    /// Identity of the boot, by which the machine's clocks are known.
+    pub boot: Uuid,
+    /// Measurements in their order.
+    pub measurements: Vec<Measurement>,
+}
+
+/// Word at the start of a file, and version of its format.
+const TITLE: &str = "blkkin-clock-offsets 1";
+
+/// Returns the UUID of the counter of the processor, as a clock in metadata. LTTng uses the
+/// identity of the boot for the monotonic clock, and so does BlkKin.
+pub fn tsc_uuid(boot: Uuid) -> Uuid {
+    let Uuid(mut bytes) = boot;
+    for (byte, letter) in bytes.iter_mut().rev().zip(b"csT") {
+        *byte ^= letter;
+    }
+    Uuid(bytes)
+}
+
+impl Measurement {
+    /// Returns the line of the measurement in a file.
+    pub fn line(&self) -> String {
+        let Measurement { monotonic_ns, tsc, reference_ns, error_ns } = self;
+        format!("{monotonic_ns} {tsc} {reference_ns} {error_ns}\n")
+    }
+
+    fn parse(line: &str) -> Option<Measurement> {
+        let mut numbers = line.split(' ').map(|field| field.parse().ok());
+        let mut next = || numbers.next().flatten();
+        let measurement = Measurement {
+            monotonic_ns: next()?,
+            tsc: next()?,
+            reference_ns: next()?,
+            error_ns: next()?,
+        };
+        numbers.next().is_none().then_some(measurement)
+    }
+}
+
+impl Offsets {
+    /// Returns the text of the file.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{TITLE} {}", self.boot);
+        self.measurements.iter().for_each(|one| text.push_str(&one.line()));
+        text
+    }
+
+    /// Reads the text of a file. A last line without a line feed is ignored: the file may be
+    /// growing. Fails with the number of the first invalid line.
+    pub fn parse(text: &[u8]) -> Result<Offsets, usize> {
+        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+        let text = str::from_utf8(text.get(..whole).unwrap_or_default()).map_err(|error| {
+            let before = text.get(..error.valid_up_to()).unwrap_or_default();
+            before.iter().filter(|byte| **byte == b'\n').count() + 1
+        })?;
+        let mut lines = text.lines();
+        let title = lines.next().and_then(|line| line.strip_prefix(TITLE));
+        let boot = title.and_then(|rest| rest.strip_prefix(' ')?.parse().ok()).ok_or(1_usize)?;
+        let line = |(number, line)| Measurement::parse(line).ok_or(number);
+        let measurements: Result<_, usize> = (2..).zip(lines).map(line).collect();
+        Ok(Offsets { boot, measurements: measurements? })
+    }
+
+    /// Adds the measurements of another file of the same boot.
+    pub fn merge(&mut self, other: Offsets) {
+        if other.boot == self.boot {
+            self.measurements.extend(other.measurements);
+            self.measurements.sort_unstable();
+            self.measurements.dedup();
+        }
+    }
+
+    /// Returns the correction of a trace's clock; `None` if it is not a clock of this machine and
+    /// boot, if there are no measurements, or if the clock was reset between them.
+    pub fn correction(&self, clock: &Clock) -> Option<Correction> {
+        let reading: fn(&Measurement) -> u64 = match clock.uuid? {
+            uuid if uuid == self.boot => |one| one.monotonic_ns,
+            uuid if uuid == tsc_uuid(self.boot) => |one| one.tsc,
+            _ => return None,
+        };
+        let scale = TimeScale::checked(clock)?;
+        let mut points: Vec<Point> = Vec::new();
+        for one in &self.measurements {
+            let at_ns = scale.ns(reading(one));
+            let offset_ns = i128::from(one.reference_ns) - i128::from(at_ns);
+            let Ok(offset_ns) = i64::try_from(offset_ns) else { continue };
+            let point = Point { at_ns, offset_ns, error_ns: one.error_ns };
+            match points.last_mut() {
+                // The clock has begun anew: times of both periods look alike.
+                Some(last) if at_ns < last.at_ns => return None,
+                Some(last) if at_ns.abs_diff(last.at_ns) < NEAR_NS => {
+                    if point.error_ns < last.error_ns {
+                        *last = point;
+                    }
+                }
+                _ => points.push(point),
+            }
+        }
+        (!points.is_empty()).then_some(Correction { boot: self.boot, points })
+    }
+}
+
+/// Correction of the times that one clock of a trace shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Correction {
+    boot: Uuid,
+    /// Offsets in the order of their times; not empty.
+    points: Vec<Point>,
+}
+
+/// Offset at one time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Point {
+    /// Time that the trace's clock shows, in nanoseconds since 1970.
+    at_ns: i64,
+    /// Time to add, in nanoseconds.
+    offset_ns: i64,
+    error_ns: u64,
+}
+
+/// Time to add to a time of a trace, with its error.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offset {
+    /// Time to add, in nanoseconds.
+    pub ns: i64,
+    /// Maximum error, in nanoseconds, unless a clock was set after the last measurement.
+    pub error_ns: u64,
+}
+
+/// Time within which only the best measurement counts.
+const NEAR_NS: u64 = 1_000_000_000;
+/// Time after a measurement from which it is used. Until then, all readers of a live trace know it:
+/// an event has the same time for those that read it at once and for those that read it later.
+const DELAY_NS: i64 = 1_000_000_000;
+/// Number of measurements from which the drift of a clock is known.
+const DRIFT_POINTS: usize = 8;
+/// Highest plausible drift of two clocks, in parts per million. Kernels correct clocks by at most
+/// 500. A larger difference is a clock that was set.
+const DRIFT_MAX_PPM: u64 = 1_000;
+/// Drift that is assumed if there is a single measurement: crystals are off by up to 100.
+const DRIFT_UNKNOWN_PPM: u64 = 100;
+/// Change of the drift that is assumed since it was measured: crystals change by about 1 with their
+/// temperature.
+const DRIFT_CHANGE_PPM: u64 = 2;
+const MILLION: u64 = 1_000_000;
+
+impl Correction {
+    /// Returns the identity of the boot of the machine whose clock this is.
+    pub fn boot(&self) -> Uuid {
+        self.boot
+    }
+
+    /// Returns the offset for a time of the trace, in nanoseconds since 1970.
+    ///
+    /// It follows from the last measurement before that time, and from the drift that this one and
+    /// those before it show. Before the first measurement, the offset of the first one is used.
+    /// Later measurements do not change it.
+    pub fn at(&self, at_ns: i64) -> Offset {
+        let until = at_ns.saturating_sub(DELAY_NS);
+        let known = self.points.partition_point(|point| point.at_ns <= until).max(1);
+        let from = known.saturating_sub(DRIFT_POINTS);
+        let Some([before @ .., last]) = self.points.get(from..known) else {
+            return Offset::default();
+        };
+        let distance = i128::from(at_ns) - i128::from(last.at_ns);
+        let passed = u64::try_from(distance.unsigned_abs()).unwrap_or(u64::MAX);
+        let mut first = *last;
+        for point in before.iter().rev() {
+            if is_step(*point, first) {
+                break;
+            }
+            first = *point;
+        }
+        let length = last.at_ns.abs_diff(first.at_ns);
+        if length == 0 {
+            let error = share(passed, DRIFT_UNKNOWN_PPM, MILLION);
+            return Offset { ns: last.offset_ns, error_ns: last.error_ns.saturating_add(error) };
+        }
+        let drift = i128::from(last.offset_ns) - i128::from(first.offset_ns);
+        let ns = i128::from(last.offset_ns) + drift * distance / i128::from(length);
+        let of_drift = share(passed, last.error_ns.saturating_add(first.error_ns), length);
+        let of_change = share(passed, DRIFT_CHANGE_PPM, MILLION);
+        Offset {
+            ns: ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64,
+            error_ns: last.error_ns.saturating_add(of_drift).saturating_add(of_change),
+        }
+    }
+
+    /// Returns the corrected time.
+    pub fn correct(&self, at_ns: i64) -> i64 {
+        at_ns.saturating_add(self.at(at_ns).ns)
+    }
+
+    /// Returns a time of the trace whose correction is about `ns`.
+    pub fn uncorrect(&self, ns: i64) -> i64 {
+        let guess = ns.saturating_sub(self.at(ns).ns);
+        ns.saturating_sub(self.at(guess).ns)
+    }
+}
+
+/// Returns whether one of the clocks was set between two measurements.
+fn is_step(a: Point, b: Point) -> bool {
+    let plausible = share(a.at_ns.abs_diff(b.at_ns), DRIFT_MAX_PPM, MILLION);
+    let errors = a.error_ns.saturating_add(b.error_ns);
+    a.offset_ns.abs_diff(b.offset_ns) > plausible.saturating_add(errors)
+}
+
+/// Returns `of * part / whole`; saturates.
+fn share(of: u64, part: u64, whole: u64) -> u64 {
+    let product = u128::from(of) * u128::from(part) / u128::from(whole.max(1));
+    u64::try_from(product).unwrap_or(u64::MAX)
+}
