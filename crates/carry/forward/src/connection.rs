@@ -18,6 +18,8 @@ pub(crate) struct Connection {
     data: Option<Stream>,
     /// Set if the relay takes packets and indexes on the connection for commands.
     is_inline: bool,
+    /// Set if the relay tells its time and takes readings of clocks.
+    takes_clocks: bool,
     target: Target,
     credentials: Option<Credentials>,
     /// Commands that were encoded, but not sent.
@@ -77,6 +79,7 @@ impl Connection {
             control,
             data: None,
             is_inline: false,
+            takes_clocks: false,
             target: target.clone(),
             credentials,
             output: Vec::new(),
@@ -94,11 +97,19 @@ impl Connection {
             _ => return Err(unexpected()),
         };
         if minor >= CONFIGURATION_MINOR {
-            let configuration = connection.call(&Command::GetConfiguration)?;
-            connection.is_inline = matches!(configuration, Reply::Configuration(bits)
-                if bits & abilities::INLINE != 0);
+            let abilities = match connection.call(&Command::GetConfiguration)? {
+                Reply::Configuration(bits) => bits,
+                _ => 0,
+            };
+            connection.is_inline = abilities & abilities::INLINE != 0;
+            connection.takes_clocks = abilities & abilities::CLOCKS != 0;
         }
         Ok(connection)
+    }
+
+    /// Returns whether the relay tells its time and takes readings of clocks.
+    pub(crate) fn takes_clocks(&self) -> bool {
+        self.takes_clocks
     }
 
     /// Returns the connection for commands.

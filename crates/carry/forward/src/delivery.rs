@@ -1,5 +1,6 @@
 //! Delivery of the traces below a directory to a relay, over as many connections as it takes.
 
+use crate::clocks::Clocks;
 use crate::forwarder::{Forwarder, SessionName, Totals, now_s};
 use crate::positions::Positions;
 use crate::sent_positions::SentPositions;
@@ -29,6 +30,7 @@ pub struct Delivery {
     sent: Arc<SentPositions>,
     watcher: Watcher,
     forwarder: Option<Forwarder>,
+    clocks: Option<Clocks>,
     /// Numbers of what was sent over earlier connections.
     totals: Totals,
     has_connected: bool,
@@ -112,6 +114,7 @@ impl Delivery {
             sent: Arc::default(),
             watcher: Watcher::new(),
             forwarder: None,
+            clocks: None,
             totals: Totals::default(),
             has_connected: false,
             can_save: true,
@@ -192,6 +195,8 @@ impl Delivery {
         }
         let Delivery { target, session, root, positions, watcher, is_spool, .. } = self;
         let (credentials, positions_sent) = (&self.credentials, &self.sent);
+        let kept = is_spool.then_some(&**root);
+        let clocks = self.clocks.get_or_insert_with(|| Clocks::new(kept));
         let forwarder = match &mut self.forwarder {
             Some(forwarder) => forwarder,
             none => {
@@ -203,8 +208,9 @@ impl Delivery {
                     (true, None) => return Err(io::Error::other("there are no credentials")),
                 };
                 let shared = positions_sent.clone();
-                let new =
+                let mut new =
                     Forwarder::connect(target, session, root, *is_spool, shared, credentials)?;
+                clocks.begin(new.connection())?;
                 report(Report::Connected(new.path()));
                 self.has_connected = true;
                 none.insert(new)
@@ -212,6 +218,9 @@ impl Delivery {
         };
         let warn = &mut |line: &str| report(Report::Damaged(line));
         let sent = forwarder.send(changes, positions, watcher, warn)?;
+        if sent.packets > 0 {
+            clocks.measure(forwarder.connection())?;
+        }
         if changes.is_ending && sent.packets == 0 {
             let Some(forwarder) = self.forwarder.take() else { return Ok(false) };
             let (totals, is_whole) = forwarder.end(positions, warn)?;

@@ -305,6 +305,11 @@ impl Forwarder {
         self.connection.control()
     }
 
+    /// Returns the connection, for measurements of clocks between rounds.
+    pub(crate) fn connection(&mut self) -> &mut Connection {
+        &mut self.connection
+    }
+
     /// Returns the numbers of what was sent so far.
     pub(crate) fn totals(&self) -> Totals {
         self.totals

@@ -9,6 +9,7 @@
 
 use crate::positions::{self, Position};
 use blkkin_control::COMPLETE_FILE;
+use blkkin_ctf::clock_offsets;
 use blkkin_ctf::metadata::{self, METADATA_SIZE_MAX, unpack};
 use blkkin_ctf::schema::{ByteOrder, Clock, Uuid};
 use blkkin_lttng::{INDEX_HEADER_SIZE, IndexEntry, IndexLayout, index_path, is_component};
@@ -255,6 +256,9 @@ pub(crate) fn remove_chunk(directory: &Path) -> bool {
 pub(crate) fn remove_empty(root: &Path) {
     for name in ["", ".new", ".lock"] {
         let _ = fs::remove_file(root.join(format!("{}{name}", positions::FILE)));
+    }
+    for name in ["", ".new"] {
+        let _ = fs::remove_file(root.join(format!("{}{name}", clock_offsets::FILE)));
     }
     let _ = fs::remove_file(root.join(COMPLETE_FILE));
     let mut directories = Vec::new();

@@ -6,6 +6,7 @@ use crate::sent_positions::SentPositions;
 use crate::target::Target;
 use crate::trimmer::{Dropped, Trimmer};
 use blkkin_control::{COMPLETE_FILE, CompleteTime};
+use blkkin_ctf::clock_offsets::{self, Offsets};
 use blkkin_ctf::metadata::unpack;
 use blkkin_lttng::viewer::{Reply, Request, RequestKind, Seek};
 use blkkin_relay::{Addresses, Admission, Options, Relay};
@@ -20,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 const METADATA: &str = "/* CTF 1.8 */\n\
     typealias integer { size = 32; align = 8; } := u32;\n\
@@ -222,6 +223,63 @@ fn a_growing_trace_arrives_as_it_is() {
     assert_eq!(totals, Totals { traces: 2, packets: 3006, bytes, bytes_removed: 0 });
     check_equal(&trace, &path.join("ust/pid/a"), &["ch_0", "ch_1"]);
     check_equal(&other, &path.join("ust/pid/b"), &["ch_0"]);
+}
+
+/// Reads the offsets beside a trace at the relay.
+fn offsets_of(trace: &Path) -> Offsets {
+    Offsets::parse(&fs::read(trace.join(clock_offsets::FILE)).unwrap()).unwrap()
+}
+
+/// Each session has the measurements of those before, so that what is sent twice has one time.
+#[test]
+fn offsets_of_clocks_are_beside_each_trace() {
+    let mut fixture = Fixture::new();
+    let trace = fixture.from.0.join("ust/pid/a");
+    make_trace(&trace);
+    append(&trace, "ch_0", 3);
+    let start = |fixture: &Fixture| {
+        let delivery = fixture.delivery(Persistence::Forever).remove_delivered();
+        Running::start(delivery.resume().unwrap())
+    };
+    let running = start(&fixture);
+    let path = fixture.to.0.join(running.await_report("connected"));
+    assert_eq!(running.await_report("has"), "3");
+    let first = offsets_of(&path.join("ust/pid/a"));
+    assert_eq!(Some(first.boot.to_string()), blkkin_sys::boot_id());
+    let [one] = first.measurements[..] else { panic!("{first:?}") };
+    // The relay is on this machine: nobody has set its clock meanwhile.
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let origin = now - blkkin_sys::monotonic_ns();
+    let off = (one.reference_ns - one.monotonic_ns).abs_diff(origin);
+    assert!(off <= one.error_ns + 1_000_000_000, "{off} ns off: {one:?}");
+    // Another connection of the same process.
+    fixture.restart_relay();
+    running.await_report("lost");
+    let path = fixture.to.0.join(running.await_report("connected"));
+    let other = fixture.from.0.join("ust/pid/b");
+    make_trace(&other);
+    append(&other, "ch_0", 2);
+    running.await_report("has");
+    let second = offsets_of(&path.join("ust/pid/b"));
+    assert_eq!(second.measurements[..1], [one]);
+    assert_eq!(second.measurements.len(), 2, "{second:?}");
+    // Another process, after this one was killed: it leaves its file.
+    let kept = fixture.from.0.join(clock_offsets::FILE);
+    let text = fs::read(&kept).unwrap();
+    running.end().unwrap();
+    assert!(!kept.exists(), "a delivery that has ended leaves nothing");
+    fs::create_dir_all(&fixture.from.0).unwrap();
+    fs::write(&kept, text).unwrap();
+    let last = fixture.from.0.join("ust/pid/c");
+    make_trace(&last);
+    append(&last, "ch_0", 2);
+    let running = start(&fixture);
+    let path = fixture.to.0.join(running.await_report("connected"));
+    running.await_report("has");
+    let third = offsets_of(&path.join("ust/pid/c"));
+    assert_eq!(third.measurements[..2], second.measurements);
+    assert_eq!(third.measurements.len(), 3, "{third:?}");
+    running.end().unwrap();
 }
 
 /// A viewer that waits for news.

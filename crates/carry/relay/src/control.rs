@@ -1,5 +1,6 @@
 //! State of a producer's control connection, without its socket.
 
+use crate::clocks::now_ns;
 use crate::close::Close;
 use crate::data::DataReceiver;
 use crate::session::Session;
@@ -81,7 +82,9 @@ impl Control {
         let minor = self.minor.ok_or(Close::Order("a command precedes the version"))?;
         match command {
             Command::GetConfiguration => {
-                reply(Reply::Configuration(abilities::CLEAR | abilities::INLINE));
+                reply(Reply::Configuration(
+                    abilities::CLEAR | abilities::INLINE | abilities::CLOCKS,
+                ));
                 return Ok(());
             }
             Command::CreateSession(created) => {
@@ -101,6 +104,10 @@ impl Control {
                         Err(error.into())
                     }
                 };
+            }
+            Command::GetTime => {
+                reply(Reply::Time(now_ns()));
+                return Ok(());
             }
             Command::Unknown(number) => {
                 reply(Reply::Code(code::UNKNOWN));
@@ -194,9 +201,11 @@ impl Control {
             Command::Data(bytes) => self.data.take(&bytes)?,
             Command::Index(index) => take_index(session, index)?,
             Command::Complete { until_ns } => session.promise_complete(until_ns),
+            Command::ReportClocks(readings) => session.take_clocks(readings),
             Command::Version { .. }
             | Command::GetConfiguration
             | Command::CreateSession(_)
+            | Command::GetTime
             | Command::Unknown(_) => {}
         }
         Ok(())

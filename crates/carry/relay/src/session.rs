@@ -1,12 +1,15 @@
 //! Session of a producer's connection: its streams and chunks.
 
 use crate::chunk::Chunk;
+use crate::clocks::Clocks;
 use crate::files::Disk;
 use crate::output::{Output, now_s};
 use crate::stream::{Stream, StreamName};
 use crate::waiters::Waiters;
 use blkkin_lttng::IndexLayout;
-use blkkin_lttng::relay::{AddStream, ChunkAction, CreateChunk, CreateSession, Rotation};
+use blkkin_lttng::relay::{
+    AddStream, ChunkAction, ClockReadings, CreateChunk, CreateSession, Rotation,
+};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashSet};
 use std::io;
@@ -47,6 +50,8 @@ pub(crate) struct Session {
     /// Set once that data connection is closed.
     has_all_data: AtomicBool,
     disk: Disk,
+    /// Readings of the producer's clocks. Locked before the state.
+    clocks: Mutex<Clocks>,
     state: Mutex<State>,
 }
 
@@ -113,6 +118,7 @@ impl Session {
             data_connection: AtomicU64::new(0),
             has_all_data: AtomicBool::new(false),
             disk,
+            clocks: Mutex::default(),
             state: Mutex::default(),
         }
     }
@@ -149,6 +155,7 @@ impl Session {
         added: AddStream,
         layout: IndexLayout,
     ) -> io::Result<(Arc<Stream>, Vec<u64>)> {
+        let clocks = self.clocks.lock();
         let mut state = self.state.lock();
         let AddStream { name, path, .. } = added;
         let mut forgotten = Vec::new();
@@ -169,6 +176,7 @@ impl Session {
         let name = StreamName { id, trace, path, name, layout };
         let stream = Stream::create(name, chunk, self.is_snapshot, self.disk.clone())?;
         let stream = Arc::new(stream);
+        self.write_clocks(&stream, &clocks, None);
         state.streams.insert(id, stream.clone());
         Ok((stream, forgotten))
     }
@@ -203,9 +211,44 @@ impl Session {
         let Some(id) = rotation.chunk else { return Ok(()) };
         let chunk = self.state.lock().chunks.get(&id).cloned().ok_or_else(unknown)?;
         for (stream, at) in &rotation.positions {
-            self.stream(*stream).ok_or_else(unknown)?.rotate(chunk.clone(), *at)?;
+            let stream = self.stream(*stream).ok_or_else(unknown)?;
+            stream.rotate(chunk.clone(), *at)?;
+            self.write_clocks(&stream, &self.clocks.lock(), None);
         }
         Ok(())
+    }
+
+    /// Takes readings of the producer's clocks, and adds them to the traces that are not complete.
+    pub(crate) fn take_clocks(&self, readings: ClockReadings) {
+        let mut clocks = self.clocks.lock();
+        if !clocks.add(readings) {
+            self.disk.log("readings of clocks are refused: the machine was booted since the last");
+            return;
+        }
+        for stream in self.streams().iter().filter(|stream| !stream.is_complete()) {
+            self.write_clocks(stream, &clocks, Some(&readings));
+        }
+    }
+
+    /// Writes readings of clocks beside a trace, whose metadata `stream` is.
+    fn write_clocks(&self, stream: &Stream, clocks: &Clocks, added: Option<&ClockReadings>) {
+        let written = match stream.is_metadata {
+            true => stream.append_clocks(clocks, added),
+            false => Ok(()),
+        };
+        if let Err(error) = written {
+            self.disk.log(&format!("offsets of clocks cannot be written: {error}"));
+        }
+    }
+
+    /// Returns the readings of the producer's clocks.
+    pub(crate) fn clocks(&self) -> Vec<ClockReadings> {
+        self.clocks.lock().readings().to_vec()
+    }
+
+    /// Returns the number of readings of the producer's clocks that were taken.
+    pub(crate) fn clocks_count(&self) -> u64 {
+        self.clocks.lock().count()
     }
 
     /// Ends a chunk.

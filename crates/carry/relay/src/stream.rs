@@ -5,10 +5,11 @@
 //! entry in the index file is then written, from which viewers learn where it is.
 
 use crate::chunk::Chunk;
+use crate::clocks::Clocks;
 use crate::files::{Disk, is_full};
 use crate::metadata::Metadata;
 use blkkin_ctf::metadata::METADATA_SIZE_MAX;
-use blkkin_lttng::relay::{DataHeader, Index};
+use blkkin_lttng::relay::{ClockReadings, DataHeader, Index};
 use blkkin_lttng::{IndexEntry, IndexLayout, PacketIndex, index_path};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
@@ -448,6 +449,17 @@ impl Stream {
         unwritten.clear();
         part.show(self)?;
         Ok(true)
+    }
+
+    /// Appends readings of clocks to the file beside the metadata; see [`Clocks::append_to`].
+    pub(crate) fn append_clocks(
+        &self,
+        clocks: &Clocks,
+        added: Option<&ClockReadings>,
+    ) -> io::Result<()> {
+        let state = self.state.lock();
+        let Some(part) = state.parts.back() else { return Ok(()) };
+        clocks.append_to(&part.chunk, &self.path, added)
     }
 
     /// Drops the metadata in the file; all of it arrives again.

@@ -1,16 +1,18 @@
 //! Tests of the relay without sockets: producers and viewers are sequences of messages, divided at
 //! any byte.
 
+use crate::clocks::{Clocks, now_ns};
 use crate::close::Close;
 use crate::control::Control;
 use crate::data::DataReceiver;
 use crate::sessions::Sessions;
 use crate::stream::METADATA_NEW;
 use crate::viewing::Viewing;
+use blkkin_ctf::clock_offsets::Offsets;
 use blkkin_lttng::PacketIndex;
 use blkkin_lttng::relay::{
-    AddStream, ChunkAction, Command, CreateChunk, CreateSession, DataHeader, Index, Reply,
-    Rotation, abilities, code,
+    AddStream, ChunkAction, ClockReadings, Command, CreateChunk, CreateSession, DataHeader, Index,
+    Reply, Rotation, abilities, code,
 };
 use blkkin_lttng::viewer::{
     self, AttachStatus, IndexStatus, MetadataStatus, NewStreamsStatus, News, PacketStatus, Request,
@@ -325,7 +327,8 @@ fn packets_on_the_control_connection_are_stored() {
     let fixture = Fixture::new();
     let mut producer = fixture.producer();
     let abilities = send(&mut producer.control, &Command::GetConfiguration).unwrap();
-    assert_eq!(abilities, Reply::Configuration(abilities::CLEAR | abilities::INLINE));
+    let expected = abilities::CLEAR | abilities::INLINE | abilities::CLOCKS;
+    assert_eq!(abilities, Reply::Configuration(expected));
     for _ in 0..3 {
         producer.send_inline();
     }
@@ -364,7 +367,12 @@ fn waiting_viewers_are_woken_by_news() {
     let news = viewing.await_news(20).expect("a packet");
     assert_eq!((of_stream(&news), news.sessions), (vec![ok(3)], vec![]));
     let news = viewing.await_news(20).expect("a packet");
-    let complete = SessionNews { session: producer.session, complete_ns: 700, has_streams: false };
+    let complete = SessionNews {
+        session: producer.session,
+        complete_ns: 700,
+        has_streams: false,
+        has_clocks: false,
+    };
     assert_eq!((of_stream(&news), news.sessions), (vec![ok(4)], vec![complete]));
     assert_eq!(viewing.await_news(20), None);
     // A promise that is not later is no news.
@@ -380,6 +388,69 @@ fn waiting_viewers_are_woken_by_news() {
 }
 
 #[test]
+fn readings_of_clocks_are_beside_traces_and_for_viewers() {
+    let fixture = Fixture::new();
+    let mut producer = fixture.producer();
+    let before = now_ns();
+    let Reply::Time(told) = send(&mut producer.control, &Command::GetTime).unwrap() else {
+        panic!("a time");
+    };
+    assert!((before..=now_ns()).contains(&told), "{told}");
+    producer.send_metadata(TEXT, 0);
+    let mut viewing = fixture.viewing();
+    let streams = viewing.attach_to(producer.session, Seek::Beginning);
+    assert!(viewing.metadata_of(streams[1].id).is_some());
+    assert_eq!(viewing.await_news(1000), None);
+    let readings = |n: u64| ClockReadings {
+        boot: [7; 16],
+        monotonic_ns: n,
+        tsc: 2 * n,
+        relay_ns: CREATED_S + n,
+        error_ns: 5,
+    };
+    let stored = |path: &str| {
+        let offsets = Offsets::parse(&read(&fixture.path(path))).expect("valid lines");
+        assert_eq!(offsets.boot.0, [7; 16]);
+        offsets.measurements.iter().map(|one| one.monotonic_ns).collect::<Vec<_>>()
+    };
+    producer.say(&Command::ReportClocks(readings(1)));
+    assert_eq!(stored("web/ust/.clock-offsets"), [1]);
+    let news = viewing.woken_news().expect("readings");
+    assert!(news.sessions[0].has_clocks, "{news:?}");
+    producer.say(&Command::ReportClocks(readings(2)));
+    producer.say(&Command::ReportClocks(ClockReadings { boot: [8; 16], ..readings(3) }));
+    assert_eq!(stored("web/ust/.clock-offsets"), [1, 2]);
+    let session = producer.session;
+    let reply = ask(&mut viewing, &Request::Clocks { session }).unwrap();
+    assert_eq!(reply, viewer::Reply::Clocks(vec![readings(1), readings(2)]));
+    let unattached = ask(&mut fixture.viewing(), &Request::Clocks { session }).unwrap();
+    assert_eq!(unattached, viewer::Reply::Clocks(vec![]));
+    // Later traces and chunks have the earlier readings, too.
+    add_stream(&mut producer.control, "metadata", "ust/later").unwrap();
+    assert_eq!(stored("web/ust/later/.clock-offsets"), [1, 2]);
+    producer.rotate(1, ChunkAction::Keep);
+    producer.say(&Command::ReportClocks(readings(4)));
+    let archives = fs::read_dir(fixture.path("web/archives")).expect("chunks");
+    let chunks: Vec<_> = archives.map(|chunk| chunk.expect("a chunk").path()).collect();
+    let [chunk] = &chunks[..] else { panic!("{chunks:?}") };
+    let name = chunk.file_name().expect("a name").to_string_lossy().into_owned();
+    assert_eq!(stored(&format!("web/archives/{name}/ust/.clock-offsets")), [1, 2, 4]);
+}
+
+#[test]
+fn clocks_remember_a_limited_number_of_readings() {
+    let mut clocks = Clocks::default();
+    let readings =
+        |n: u64| ClockReadings { boot: [7; 16], monotonic_ns: n, tsc: n, relay_ns: n, error_ns: 1 };
+    assert!((0..10_000).all(|n| clocks.add(readings(n))));
+    let kept = clocks.readings();
+    assert!((2048..=4096).contains(&kept.len()), "{}", kept.len());
+    assert_eq!((kept.first(), kept.last()), (Some(&readings(0)), Some(&readings(9_999))));
+    assert!(kept.is_sorted_by_key(|one| one.monotonic_ns));
+    assert_eq!(clocks.count(), 10_000);
+}
+
+#[test]
 fn waiting_viewers_learn_of_streams_and_of_the_end() {
     let fixture = Fixture::new();
     let mut producer = fixture.producer();
@@ -392,7 +463,12 @@ fn waiting_viewers_learn_of_streams_and_of_the_end() {
     producer.say(&Command::Complete { until_ns: 700 });
     assert_eq!(ok(&mut producer.control, &Command::StreamsSent), code::OK);
     let news = viewing.woken_news().expect("a stream");
-    let session = SessionNews { session: producer.session, complete_ns: 0, has_streams: true };
+    let session = SessionNews {
+        session: producer.session,
+        complete_ns: 0,
+        has_streams: true,
+        has_clocks: false,
+    };
     assert_eq!(news.sessions, [session]);
     let request = Request::NewStreams { session: producer.session };
     assert!(matches!(ask(&mut viewing, &request).unwrap(),
@@ -409,7 +485,10 @@ fn waiting_viewers_learn_of_streams_and_of_the_end() {
     drop(producer);
     let news = viewing.woken_news().or_else(|| viewing.await_news(1000)).expect("the end");
     assert_eq!(of_stream(&news).iter().map(|one| one.0).collect::<Vec<_>>(), [IndexStatus::End; 2]);
-    assert_eq!(news.sessions, [SessionNews { session, complete_ns: 0, has_streams: true }]);
+    assert_eq!(
+        news.sessions,
+        [SessionNews { session, complete_ns: 0, has_streams: true, has_clocks: false }]
+    );
     assert!(matches!(
         ask(&mut viewing, &request).unwrap(),
         viewer::Reply::NewStreams { status: NewStreamsStatus::End, .. }

@@ -49,6 +49,8 @@ struct Attached {
     cursors: HashMap<u64, Cursor>,
     /// Time before which the viewer has all events, as it was told.
     complete_ns: u64,
+    /// Number of readings of clocks of which the viewer was told.
+    clocks: u64,
 }
 
 /// Position of the viewer in a stream.
@@ -165,9 +167,11 @@ impl Viewing {
             let is_whole = attached.stream_news(room, &mut news.streams);
             let has_streams = attached.has_new_streams() || attached.has_ended();
             let complete_ns = if is_whole && !has_streams { complete_ns } else { 0 };
-            if has_streams || complete_ns > attached.complete_ns {
+            let clocks = attached.session.clocks_count();
+            let has_clocks = std::mem::replace(&mut attached.clocks, clocks) != clocks;
+            if has_streams || has_clocks || complete_ns > attached.complete_ns {
                 attached.complete_ns = attached.complete_ns.max(complete_ns);
-                news.sessions.push(SessionNews { session, complete_ns, has_streams });
+                news.sessions.push(SessionNews { session, complete_ns, has_streams, has_clocks });
             }
         }
         news
@@ -211,6 +215,11 @@ impl Viewing {
                 Some(_) => Reply::Status(OK),
                 None => Reply::Status(UNKNOWN),
             },
+            Request::Clocks { session } => Reply::Clocks(
+                self.attached
+                    .get(&session)
+                    .map_or_else(Vec::new, |attached| attached.session.clocks()),
+            ),
             Request::Await { room, count, timeout_ms } => {
                 let timeout = Duration::from_millis(timeout_ms.into());
                 let until = (timeout_ms > 0).then(|| Instant::now() + timeout);
@@ -256,7 +265,8 @@ impl Viewing {
         }
         session.viewers.fetch_add(1, Ordering::Relaxed);
         session.waiters.add(&self.waiter);
-        let mut attached = Attached { session, listed: 0, cursors: HashMap::new(), complete_ns: 0 };
+        let cursors = HashMap::new();
+        let mut attached = Attached { session, listed: 0, cursors, complete_ns: 0, clocks: 0 };
         let streams = attached.list_streams(seek);
         self.attached.insert(id, attached);
         Ok(streams)

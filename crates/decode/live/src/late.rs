@@ -1,6 +1,6 @@
 //! Consumer that counts late events: those that are earlier than the end of an earlier round.
 
-use blkkin_reader::{Consumer, Event, Loss, Stream, Trace};
+use blkkin_reader::{Consumer, Event, Loss, Stream, Times, Trace};
 use std::ops::ControlFlow;
 
 /// Consumer that passes everything on to another one, and counts late events.
@@ -10,13 +10,19 @@ pub struct Late<C> {
     pub consumer: C,
     /// End of the last round.
     end_ns: i64,
+    /// Time by which an event may be earlier and is not late.
+    tolerance_ns: i64,
     count: u64,
 }
 
+/// Tolerance for corrected times: new offsets of clocks move times within their errors.
+const ALIGNED_TOLERANCE_NS: i64 = 10_000_000;
+
 impl<C> Late<C> {
     /// Makes a consumer that passes everything on to `consumer`.
-    pub fn new(consumer: C) -> Late<C> {
-        Late { consumer, end_ns: i64::MIN, count: 0 }
+    pub fn new(consumer: C, times: Times) -> Late<C> {
+        let tolerance_ns = if times == Times::Aligned { ALIGNED_TOLERANCE_NS } else { 0 };
+        Late { consumer, end_ns: i64::MIN, tolerance_ns, count: 0 }
     }
 
     /// Ends a round, in which all events before `end_ns` were delivered.
@@ -32,7 +38,7 @@ impl<C> Late<C> {
 
 impl<C: Consumer> Consumer for Late<C> {
     fn event(&mut self, event: &mut Event<'_>) -> ControlFlow<()> {
-        if event.time().is_some_and(|time| time < self.end_ns) {
+        if event.time().is_some_and(|time| time < self.end_ns.saturating_sub(self.tolerance_ns)) {
             self.count += 1;
         }
         self.consumer.event(event)

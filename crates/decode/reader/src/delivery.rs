@@ -1,13 +1,13 @@
 //! Delivery of events to a consumer on one thread: checks against range and filter, and totals of
 //! the delivered events.
 
+use crate::alignment::Scale;
 use crate::bind::BoundFilter;
 use crate::cursor::Cursor;
 use crate::event::Event;
 use crate::loss::Loss;
 use crate::reading::Reading;
 use crate::stats::Stats;
-use blkkin_ctf::clock::TimeScale;
 use std::sync::atomic::Ordering;
 
 /// Delivery of events on one thread, with the reading's range and filter and the thread's totals.
@@ -49,13 +49,13 @@ impl<'w, 'r> Delivery<'w, 'r> {
     /// Adds a loss to the totals and returns the loss, clipped to the reading's range unless the
     /// reading delivers whole losses. Returns `None` for a loss outside of the range, which is not
     /// counted.
-    pub(crate) fn count_loss(&mut self, mut loss: Loss, scale: Option<TimeScale>) -> Option<Loss> {
+    pub(crate) fn count_loss(&mut self, mut loss: Loss, scale: Option<Scale>) -> Option<Loss> {
         let Reading { begin, end, losses_whole, .. } = *self.reading;
         if !loss.overlaps(begin, end) {
             return None;
         }
         if let Some(scale) = scale.filter(|_| !losses_whole) {
-            loss.clip(begin, end, scale);
+            loss.clip(begin, end, &scale);
         }
         self.stats.add_loss(&loss);
         Some(loss)

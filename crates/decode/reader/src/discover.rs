@@ -128,7 +128,14 @@ fn directory_input(given: &Path, path: PathBuf) -> Result<TraceInput, Problem> {
         .collect();
     files.sort();
     let files = files.into_iter().map(|path| Arc::new(StreamFile::new(path))).collect();
-    Ok(TraceInput { path, source_path: given.to_owned(), metadata, files, shared: false })
+    Ok(TraceInput {
+        path,
+        source_path: given.to_owned(),
+        metadata,
+        files,
+        shared: false,
+        alignment: None,
+    })
 }
 
 fn find_file(given: &Path) -> Result<TraceInput, Problem> {
@@ -143,6 +150,7 @@ fn find_file(given: &Path) -> Result<TraceInput, Problem> {
         metadata: Metadata::File(metadata),
         files: vec![Arc::new(StreamFile::new(given.to_owned()))],
         shared: false,
+        alignment: None,
     })
 }
 
@@ -255,7 +263,8 @@ fn open_trace(
     group: &[TraceInput],
     problems: &mut Vec<Problem>,
 ) -> Trace {
-    let data = Arc::new(TraceData::new(decoder));
+    let alignment = group.first().and_then(|found| found.alignment.clone());
+    let data = Arc::new(TraceData::new(decoder, alignment));
     let mut streams: BTreeMap<(u64, Option<u64>, usize), Stream> = BTreeMap::new();
     for found in group {
         for file in &found.files {

@@ -90,7 +90,7 @@ impl Reading<'_> {
             }
             Some(Item::Loss { stream, loss }) => {
                 let (trace, stream) = self.stream(stream);
-                match delivery.count_loss(loss, trace.scale(stream.class)) {
+                match delivery.count_loss(loss, trace.data.scale(stream.class)) {
                     Some(loss) => consumer.loss(trace, stream, &loss),
                     None => ControlFlow::Continue(()),
                 }

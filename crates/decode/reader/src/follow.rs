@@ -8,6 +8,7 @@
 //! known files. After such a change it opens all sources again, and each stream continues after its
 //! last packet. Delivered packets of a live trace are freed after each round.
 
+use crate::alignment::Times;
 use crate::discover::{OpenTraces, Source, open_numbered};
 use crate::error::{Problem, ProblemKind};
 use crate::event_merge::Consumer;
@@ -19,6 +20,7 @@ use crate::packets::StreamPackets;
 use crate::reading::Reading;
 use crate::stats::Stats;
 use crate::trace::Trace;
+use blkkin_ctf::clock_offsets;
 use blkkin_ctf::schema::Uuid;
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -30,6 +32,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct Follower {
     sources: Vec<Source>,
+    times: Times,
     traces: Vec<Arc<Trace>>,
     /// Undelivered packets of each stream, in the order of the streams of all traces.
     packets: Vec<StreamPackets>,
@@ -59,7 +62,7 @@ struct FileState {
     id: FileId,
     /// Size in bytes. For a stream file that is not in `unfinished`, 0 if the file is empty and 1
     /// otherwise, because further growth of such a file does not require that the sources are
-    /// opened again.
+    /// opened again. The same is true of offsets of clocks that are not used.
     size: u64,
 }
 
@@ -79,8 +82,15 @@ const OPEN_TRIES_MAX: usize = 8;
 impl Follower {
     /// Opens the sources. They may still have no traces.
     pub fn new(sources: &[Source]) -> Follower {
+        Follower::with_times(sources, Times::Recorded)
+    }
+
+    /// Opens the sources, which may still have no traces, and corrects their times. Offsets are
+    /// read again when their files have grown. Live traces are corrected by their producers.
+    pub fn with_times(sources: &[Source], times: Times) -> Follower {
         let mut follower = Follower {
             sources: sources.to_vec(),
+            times,
             traces: Vec::new(),
             packets: Vec::new(),
             absent: HashMap::new(),
@@ -231,6 +241,8 @@ impl Follower {
                 (trace.id, trace.data) = (old.id, old.data.clone());
             }
         }
+        let corrected = traces.iter().filter(|_| self.times == Times::Aligned);
+        let unaligned: Vec<Problem> = corrected.flat_map(|trace| trace.align()).collect();
         let packets = std::mem::take(&mut self.packets);
         // Packet numbers stay unique although streams may change their numbers.
         let number = packets.iter().map(StreamPackets::number).max().unwrap_or(0);
@@ -253,6 +265,7 @@ impl Follower {
         let unfinished: Vec<Problem> = unfinished;
         self.unfinished = unfinished.into_iter().map(|problem| problem.path).collect();
         self.problems = problems;
+        self.problems.extend(unaligned);
     }
 
     fn live_generations(&self) -> Vec<u64> {
@@ -288,7 +301,9 @@ impl Follower {
                 Ok(metadata) if metadata.is_file() => {
                     // A stream file can usually be identified as soon as it has a byte, so only the
                     // change from empty to not empty matters.
-                    let is_open = name != "metadata" && !self.unfinished.contains(&path);
+                    let is_whole = name == "metadata"
+                        || name == clock_offsets::FILE && self.times == Times::Aligned;
+                    let is_open = !is_whole && !self.unfinished.contains(&path);
                     let size = if is_open { metadata.len().min(1) } else { metadata.len() };
                     files.push(FileState { path, id: id_of(&metadata), size });
                 }

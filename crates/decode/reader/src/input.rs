@@ -1,6 +1,7 @@
 //! Metadata and stream files of a trace before it is opened: in a directory, on standard input, or
 //! of a live trace.
 
+use crate::alignment::Alignment;
 use crate::error::{Problem, ProblemKind};
 use crate::file::StreamFile;
 use blkkin_ctf::clock::TimeScale;
@@ -19,6 +20,8 @@ pub(crate) struct TraceInput {
     pub(crate) files: Vec<Arc<StreamFile>>,
     /// Set if streams of one class may share a file, as they do on standard input.
     pub(crate) shared: bool,
+    /// Correction of the times of a live trace, which its producer knows.
+    pub(crate) alignment: Option<Alignment>,
 }
 
 /// Metadata of a trace: the path of a file, or the bytes for standard input and a live trace. A

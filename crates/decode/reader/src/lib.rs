@@ -15,6 +15,7 @@
 //! in babeltrace2. Streams without an id are numbered by their paths within their class. The order
 //! does not depend on the number of threads.
 
+mod alignment;
 mod bind;
 mod cursor;
 mod delivery;
@@ -45,6 +46,7 @@ mod text;
 mod trace;
 mod unordered;
 
+pub use alignment::{Alignment, Times};
 pub use bind::BoundFilter;
 pub use discover::{OpenTraces, Source, open};
 pub use error::{Problem, ProblemKind};

@@ -2,10 +2,12 @@
 //! [`Follower`](crate::Follower) of [`Source::Live`](crate::Source::Live) reads it like a growing
 //! trace in a directory.
 
+use crate::alignment::Alignment;
 use crate::file::StreamFile;
 use crate::input::{Metadata, TraceInput};
 use crate::limits::STREAMS_MAX;
 use crate::live_stream::{Budget, LiveStream};
+use blkkin_ctf::clock_offsets::Correction;
 use blkkin_ctf::metadata::METADATA_SIZE_MAX;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -53,6 +55,7 @@ struct Shared {
     name: String,
     state: Mutex<State>,
     budget: Arc<Budget>,
+    alignment: Alignment,
 }
 
 #[derive(Default)]
@@ -79,6 +82,7 @@ impl LiveTrace {
             name: name.to_owned(),
             state: Mutex::default(),
             budget: Arc::new(Budget::new(SIZE_MAX)),
+            alignment: Alignment::default(),
         })))
     }
 
@@ -115,6 +119,12 @@ impl LiveTrace {
         state.metadata.extend_from_slice(bytes);
         state.generation += 1;
         Ok(())
+    }
+
+    /// Corrects times from now on; `None` ends that. Packets that were appended before should have
+    /// had nearly the same correction.
+    pub fn set_correction(&self, correction: Option<Correction>) {
+        self.0.alignment.set(correction);
     }
 
     /// Appends a whole packet, or several whole packets, of the stream that the producer calls
@@ -177,6 +187,7 @@ impl LiveTrace {
             metadata: Metadata::Bytes(state.metadata.clone()),
             files: files.collect(),
             shared: false,
+            alignment: Some(self.0.alignment.clone()),
         })
     }
 

@@ -9,13 +9,13 @@
 //! it had the latest time before it in the stream, or its packet's begin if that is later. So the
 //! stream keeps its order.
 
+use crate::alignment::Scale;
 use crate::cursor::Cursor;
 use crate::error::Problem;
 use crate::loss::Loss;
 use crate::packet::PacketRef;
 use crate::packets::StreamPackets;
 use crate::trace::TraceData;
-use blkkin_ctf::clock::TimeScale;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(crate) struct MergeInput {
     /// declares an earlier end, an event at or after `round_end` is damaged, and does not end the
     /// round of this stream.
     can_exceed_round: bool,
-    scale: Option<TimeScale>,
+    scale: Option<Scale>,
     /// Latest time of the input so far, in nanoseconds; no later item is ordered before it.
     floor: i64,
     /// Begin of the current packet in nanoseconds, as its context declares; `i64::MIN` if unknown.
@@ -307,7 +307,7 @@ impl MergeInput {
     /// Skips events of the current packet that an earlier slice has delivered, without decoding
     /// their fields. A few of these events may remain.
     fn skip_earlier_slice(&mut self) -> Result<(), Problem> {
-        match (&self.slice, self.scale) {
+        match (&self.slice, &self.scale) {
             // An event counts as happening no earlier than its packet's begin, so a packet that
             // begins at or after the slice has no events of an earlier slice.
             (Some(slice), Some(scale))
@@ -334,7 +334,7 @@ impl MergeInput {
     /// Returns the recorded time of the current event in nanoseconds; `None` if the stream has no
     /// clock.
     pub(crate) fn time(&self) -> Option<i64> {
-        Some(self.scale?.ns(self.cursor.cycles()))
+        Some(self.scale.as_ref()?.ns(self.cursor.cycles()))
     }
 }
 

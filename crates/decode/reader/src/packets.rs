@@ -5,6 +5,7 @@
 //! length of the stream. Gaps in sequence numbers and increases of discard counters become losses.
 //! The packets of a live trace have known ends, so that a damaged packet does not end the stream.
 
+use crate::alignment::Scale;
 use crate::error::{Problem, ProblemKind};
 use crate::file::{FileId, StreamFile};
 use crate::limits::STREAMS_MAX;
@@ -12,7 +13,6 @@ use crate::loss::{Loss, LossKind};
 use crate::packet::{PacketKey, PacketRef, StreamId};
 use crate::scan::{FileScan, ScanResult};
 use crate::trace::{FilePart, Stream, TraceData};
-use blkkin_ctf::clock::TimeScale;
 use blkkin_ctf::decode::Packet;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -454,9 +454,9 @@ impl StreamPackets {
 /// Returns the losses from the end of the packet `before` to the end of `packet`, according to
 /// their counters. If `before` is absent or has no discard counter, the number of discarded events
 /// is unknown unless the counter of `packet` is 0.
-fn losses(before: Option<&Packet>, packet: &Packet, scale: Option<TimeScale>) -> Vec<Loss> {
+fn losses(before: Option<&Packet>, packet: &Packet, scale: Option<Scale>) -> Vec<Loss> {
     let mut losses = Vec::new();
-    let time = |cycles: Option<u64>| Some((scale?.ns(cycles?), cycles?));
+    let time = |cycles: Option<u64>| Some((scale.as_ref()?.ns(cycles?), cycles?));
     if let Some(discarded) = packet.discarded {
         let count = match before.and_then(|before| before.discarded) {
             Some(before) => {

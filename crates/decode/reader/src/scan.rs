@@ -136,7 +136,7 @@ impl FileScan {
             return Err(self.problem(0, kind));
         }
         let scale = trace.scale(packet.stream);
-        let ns = |cycles: Option<u64>| Some(scale?.ns(cycles?));
+        let ns = |cycles: Option<u64>| Some(scale.as_ref()?.ns(cycles?));
         let packet_ref = PacketRef {
             file: self.file.clone(),
             offset: self.offset,

@@ -47,6 +47,7 @@ fn spool_input(metadata: Vec<u8>, spool: File) -> TraceInput {
         metadata: Metadata::Bytes(metadata),
         files: vec![Arc::new(file)],
         shared: true,
+        alignment: None,
     }
 }
 

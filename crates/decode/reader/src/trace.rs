@@ -1,5 +1,6 @@
 //! An opened trace: schema, decoder and streams.
 
+use crate::alignment::{Alignment, Scale};
 use crate::file::StreamFile;
 use crate::packet::{PacketKey, StreamId};
 use blkkin_ctf::clock::TimeScale;
@@ -16,19 +17,28 @@ pub(crate) struct TraceData {
     pub(crate) decoder: Decoder,
     /// Conversion of times, by index of the stream class; `None` for a stream class without a
     /// clock.
-    pub(crate) scales: Vec<Option<TimeScale>>,
+    scales: Vec<Option<TimeScale>>,
+    /// Correction of the times of the streams with the trace's first clock.
+    pub(crate) alignment: Alignment,
+    /// Set for a live trace: its producer sets the correction.
+    pub(crate) is_live: bool,
 }
 
 impl TraceData {
-    pub(crate) fn new(decoder: Decoder) -> TraceData {
+    pub(crate) fn new(decoder: Decoder, live: Option<Alignment>) -> TraceData {
         let schema = decoder.schema();
         let scale = |stream: &StreamClass| Some(TimeScale::new(schema.clocks.get(stream.clock?)?));
         let scales = schema.streams.iter().map(scale).collect();
-        TraceData { decoder, scales }
+        let is_live = live.is_some();
+        TraceData { decoder, scales, alignment: live.unwrap_or_default(), is_live }
     }
 
-    pub(crate) fn scale(&self, stream: usize) -> Option<TimeScale> {
-        self.scales.get(stream).copied().flatten()
+    /// Returns the present conversion of times for the streams of a class.
+    pub(crate) fn scale(&self, stream: usize) -> Option<Scale> {
+        let recorded = self.scales.get(stream).copied().flatten()?;
+        let is_first = self.decoder.schema().streams.get(stream)?.clock == Some(0);
+        let alignment = if is_first { &self.alignment } else { &Alignment::default() };
+        Some(Scale::new(recorded, alignment))
     }
 }
 
@@ -85,10 +95,15 @@ impl Trace {
         ids
     }
 
-    /// Returns the conversion of times for the streams of a class; `None` if the class has no
-    /// clock.
-    pub fn scale(&self, stream_class: usize) -> Option<TimeScale> {
-        self.data.scale(stream_class)
+    /// Returns the conversion of recorded times for the streams of a class; `None` if the class has
+    /// no clock.
+    pub fn time_scale(&self, stream_class: usize) -> Option<TimeScale> {
+        self.data.scales.get(stream_class).copied().flatten()
+    }
+
+    /// Returns the correction of the trace's times.
+    pub fn alignment(&self) -> &Alignment {
+        &self.data.alignment
     }
 }
 

@@ -112,14 +112,14 @@ impl Reading<'_> {
         let number = packet.stream;
         let (trace, stream) = self.stream(number);
         let (cursor, _) = cursors.for_trace(trace);
-        let scale = trace.scale(stream.class);
+        let scale = trace.data.scale(stream.class);
         if !self.start_packet(delivery, cursor, packet, consumer) {
             return;
         }
         loop {
             match cursor.next(&trace.data) {
                 Ok(Some(class)) => {
-                    let time = scale.map(|scale| scale.ns(cursor.cycles()));
+                    let time = scale.as_ref().map(|scale| scale.ns(cursor.cycles()));
                     if delivery.in_range(time) {
                         let event = StreamEvent { stream: number, cursor, class, time };
                         delivery.deliver(event, |event| match U::EVENTS {
@@ -191,7 +191,7 @@ impl Reading<'_> {
         let (trace, stream) = self.stream(next.stream);
         let packet = &mut next.packet;
         for loss in std::mem::take(&mut packet.losses) {
-            if let Some(loss) = delivery.count_loss(loss, trace.scale(stream.class)) {
+            if let Some(loss) = delivery.count_loss(loss, trace.data.scale(stream.class)) {
                 consumer.loss(trace, stream, &loss);
             }
         }

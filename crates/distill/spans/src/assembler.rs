@@ -10,6 +10,7 @@
 //! The caller supplies the time: event time for a finished recording, so that the reading speed
 //! does not matter, and the wall clock for a live one.
 
+use crate::clocks::Clocks;
 use crate::interner::Interner;
 use crate::join::Scratch;
 use crate::losses::Losses;
@@ -18,6 +19,7 @@ use crate::report::{ReportContent, SpanReport};
 use crate::request::{Completion, Request};
 use crate::resolver::Resolver;
 use crate::tree::RequestBuilder;
+use blkkin_reader::Alignment;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::ControlFlow;
 
@@ -114,6 +116,7 @@ pub struct Assembler {
     recent: RecentIds,
     counts: Counts,
     losses: Losses,
+    clocks: Clocks,
     scratch: Scratch,
 }
 
@@ -138,6 +141,7 @@ impl Assembler {
             recent: RecentIds::default(),
             counts: Counts::default(),
             losses: Losses::default(),
+            clocks: Clocks::default(),
             scratch: Scratch::default(),
         }
     }
@@ -211,6 +215,11 @@ impl Assembler {
     /// `None` means unbounded.
     pub fn add_loss(&mut self, source: u32, from: Option<i64>, to: Option<i64>) {
         self.losses.add(source, from, to);
+    }
+
+    /// Sets the correction by which the times of the trace `source` were made.
+    pub fn set_alignment(&mut self, source: u32, alignment: Alignment) {
+        self.clocks.add(source, alignment);
     }
 
     /// Emits the requests that are complete at `now`.
@@ -341,6 +350,7 @@ impl Assembler {
             let builder = RequestBuilder {
                 resolver: Resolver { request: &request, interner: &self.interner },
                 losses: &self.losses,
+                clocks: &self.clocks,
                 completion,
                 correct_skew: self.limits.correct_skew,
             };

@@ -61,6 +61,10 @@ impl<S: Sink> Consumer for Collector<S> {
     fn event(&mut self, event: &mut Event<'_>) -> ControlFlow<()> {
         let Collector { extractor, assembler, sink, now } = self;
         let time = event.time();
+        let trace = event.trace();
+        if extractor.is_new(trace) {
+            assembler.set_alignment(trace.id as u32, trace.alignment().clone());
+        }
         let flow = extractor
             .read(event, |report| assembler.add(report, now.or(time).unwrap_or_default(), sink));
         match (flow, now.or(time)) {

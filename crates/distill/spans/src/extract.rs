@@ -136,8 +136,9 @@ impl Extractor {
             // The reader reports the damaged event.
             return None;
         }
-        let builder =
-            ReportBuilder { fields: &self.fields, shapes, trace, stream, time: event.time() };
+        let scale = shapes.scales.get(stream).copied().flatten();
+        let time = EventTime::of(event, scale);
+        let builder = ReportBuilder { fields: &self.fields, shapes, trace, time };
         builder
             .build(shape, take)
             .map_err(|refused| match refused {
@@ -169,8 +170,7 @@ impl Extractor {
         let name = name.strip_prefix(CALL_PREFIX).unwrap_or_default();
         let builder = ActivityBuilder {
             fields: &self.activity_fields,
-            time: event.time(),
-            scale,
+            time: EventTime::of(event, scale),
             source: trace.id as u32,
             call: name,
         };
@@ -182,6 +182,12 @@ impl Extractor {
                 None => self.unattributed_events += 1,
             })
             .ok()
+    }
+
+    /// Returns whether no event of the trace was read.
+    #[inline]
+    pub(crate) fn is_new(&self, trace: &Trace) -> bool {
+        self.traces.get(trace.id).is_none_or(Option::is_none)
     }
 
     /// Returns the statistics of malformed events.
@@ -238,7 +244,7 @@ impl TraceShapes {
                 .map(|node| activity_fields::slot(node, is_member(node)))
                 .collect(),
             classes: classes.map(|class| class.events.iter().map(shape).collect()).collect(),
-            scales: (0..schema.streams.len()).map(|class| trace.scale(class)).collect(),
+            scales: (0..schema.streams.len()).map(|class| trace.time_scale(class)).collect(),
             program,
         }
     }
@@ -298,30 +304,44 @@ fn has_service(class: &EventClass, behind: usize) -> bool {
     )
 }
 
-/// Converts start and duration of a span, or of a thread's work for it, from clock cycles to
-/// nanoseconds. The event was recorded at its end.
-fn span_times(
-    scale: Option<TimeScale>,
-    start: u64,
-    duration: u64,
-    event_time: i64,
-) -> Result<(u64, u64), Option<Reason>> {
-    let scale = scale.ok_or(Some(Reason::NoTime))?;
-    let out_of_range = Some(Reason::TimeOutOfRange);
-    let end = start.checked_add(duration).ok_or(out_of_range)?;
-    let (start, end) = (scale.ns(start), scale.ns(end));
-    if end > event_time.saturating_add(TOLERANCE_NS) {
-        return Err(Some(Reason::EndsLater));
+/// Time of an event, with the conversion for times in its fields.
+#[derive(Clone, Copy, Debug)]
+struct EventTime {
+    /// Time in nanoseconds, corrected if the trace's times are.
+    ns: i64,
+    /// Conversion of recorded times.
+    scale: TimeScale,
+    /// Correction of this event's time in nanoseconds. It holds for the times in the fields, too, so
+    /// that durations do not change.
+    correction_ns: i64,
+}
+
+impl EventTime {
+    fn of(event: &Event<'_>, scale: Option<TimeScale>) -> Option<EventTime> {
+        let (ns, scale) = event.time().zip(scale)?;
+        let correction_ns = ns.saturating_sub(scale.ns(event.cycles()));
+        Some(EventTime { ns, scale, correction_ns })
     }
-    let start_ns = u64::try_from(start).map_err(|_| out_of_range)?;
-    Ok((start_ns, end.abs_diff(start)))
+
+    /// Converts start and duration of a span, or of a thread's work for it, from clock cycles to
+    /// nanoseconds. The event was recorded at its end.
+    fn span(self, start: u64, duration: u64) -> Result<(u64, u64), Option<Reason>> {
+        let out_of_range = Some(Reason::TimeOutOfRange);
+        let end = start.checked_add(duration).ok_or(out_of_range)?;
+        let ns = |cycles: u64| self.scale.ns(cycles).saturating_add(self.correction_ns);
+        let (start, end) = (ns(start), ns(end));
+        if end > self.ns.saturating_add(TOLERANCE_NS) {
+            return Err(Some(Reason::EndsLater));
+        }
+        let start_ns = u64::try_from(start).map_err(|_| out_of_range)?;
+        Ok((start_ns, end.abs_diff(start)))
+    }
 }
 
 /// Builder of the report of an activity from the collected field values of its event.
 struct ActivityBuilder<'r> {
     fields: &'r ActivityFields,
-    time: Option<i64>,
-    scale: Option<TimeScale>,
+    time: Option<EventTime>,
     source: u32,
     /// Name of the system call whose event it is.
     call: &'r str,
@@ -332,9 +352,9 @@ impl<'r> ActivityBuilder<'r> {
     /// disk request of no span.
     fn build(&self, shape: ActivityShape) -> Result<SpanReport<'r>, Option<Reason>> {
         use activity_fields as slot;
-        let ActivityBuilder { fields, time, scale, source, call } = *self;
+        let ActivityBuilder { fields, time, source, call } = *self;
         let time = time.ok_or(Some(Reason::NoTime))?;
-        let time_ns = u64::try_from(time).map_err(|_| Some(Reason::TimeOutOfRange))?;
+        let time_ns = u64::try_from(time.ns).map_err(|_| Some(Reason::TimeOutOfRange))?;
         if matches!(shape, ActivityShape::Disk) && fields.has_no_ids() {
             return Err(None);
         }
@@ -344,7 +364,7 @@ impl<'r> ActivityBuilder<'r> {
             ActivityShape::Run => {
                 let (start, duration) =
                     (fields.number(slot::START)?, fields.number(slot::DURATION)?);
-                let (start_ns, duration_ns) = span_times(scale, start, duration, time)?;
+                let (start_ns, duration_ns) = time.span(start, duration)?;
                 Activity::Run { start_ns, duration_ns, thread }
             }
             ActivityShape::Wait => {
@@ -390,8 +410,7 @@ struct ReportBuilder<'r> {
     fields: &'r FieldValues,
     shapes: &'r TraceShapes,
     trace: &'r Trace,
-    stream: usize,
-    time: Option<i64>,
+    time: Option<EventTime>,
 }
 
 impl<'r> ReportBuilder<'r> {
@@ -405,7 +424,7 @@ impl<'r> ReportBuilder<'r> {
     ) -> Result<R, Option<Reason>> {
         let fields = self.fields;
         let time = self.time.ok_or(Some(Reason::NoTime))?;
-        let time_ns = u64::try_from(time).map_err(|_| Some(Reason::TimeOutOfRange))?;
+        let time_ns = u64::try_from(time.ns).map_err(|_| Some(Reason::TimeOutOfRange))?;
         let mut report = SpanReport::at(time_ns, self.trace.id as u32);
         match shape {
             EventShape::Other | EventShape::Activity(_) => Err(None),
@@ -442,7 +461,8 @@ impl<'r> ReportBuilder<'r> {
                     _ => Kind::Unspecified,
                 };
                 let debug = fields.number_or(FLAGS, 0)? & DEBUG != 0;
-                let (start_ns, duration_ns) = self.times(time)?;
+                let (start_ns, duration_ns) =
+                    time.span(fields.number(START)?, fields.number(DURATION)?)?;
                 let whole =
                     CompleteSpan { start_ns, duration_ns, kind, debug, target: "", fields: &[] };
                 report.content = ReportContent::Span(whole);
@@ -452,7 +472,8 @@ impl<'r> ReportBuilder<'r> {
                 self.ids(&mut report)?;
                 report.name = name;
                 self.service(*has_service, target, &mut report)?;
-                let (start_ns, duration_ns) = self.times(time)?;
+                let (start_ns, duration_ns) =
+                    time.span(fields.number(START)?, fields.number(DURATION)?)?;
                 let own: Vec<_> = self.program_fields().collect();
                 let kind = Kind::Internal;
                 let fields = &own[..];
@@ -515,12 +536,6 @@ impl<'r> ReportBuilder<'r> {
         report.span_id = self.fields.id(SPAN_ID)?;
         report.parent_id = self.fields.number_or(PARENT, 0)?;
         Ok(())
-    }
-
-    /// Returns start and duration of a span in nanoseconds, converted from clock cycles.
-    fn times(&self, event_time: i64) -> Result<(u64, u64), Option<Reason>> {
-        let scale = self.shapes.scales.get(self.stream).copied().flatten();
-        span_times(scale, self.fields.number(START)?, self.fields.number(DURATION)?, event_time)
     }
 
     /// Returns the name of the traced program. If the name is unknown, returns the first component

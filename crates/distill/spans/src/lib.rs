@@ -41,6 +41,12 @@
 //! span's `blkkin:run` events dropped events while the span lasted, time in which no thread is
 //! known to have worked for the span is [`OwnKind::Unknown`].
 //!
+//! # Clocks
+//!
+//! If the times of traces were corrected by offsets of clocks, each span has the error of that
+//! ([`Step::clock`]). The first span of each machine has it as a tag, too ([`CLOCK_ERROR`]): the
+//! spans of other machines may be assembled elsewhere.
+//!
 //! # Order
 //!
 //! A request does not depend on the order of its events, nor on the events between them, unless it
@@ -49,6 +55,7 @@
 mod activity_fields;
 mod assembler;
 mod calls;
+mod clocks;
 mod collector;
 mod extract;
 mod field_values;
@@ -69,9 +76,10 @@ mod tree;
 
 pub use assembler::{Assembler, Counts, Limits, Sink};
 pub use calls::Call;
+pub use clocks::{Agreement, SpanClock};
 pub use collector::Collector;
 pub use extract::Extractor;
 pub use own_time::{BANDS_MAX, Band, Detail, DiskTime, OwnKind, OwnTime};
 pub use refusal::{Example, Reason, Refusals};
 pub use report::{Activity, CompleteSpan, ReportContent, SpanReport};
-pub use request::{Completion, END, LOST, Oddities, Oddity, Request, START, Step};
+pub use request::{CLOCK_ERROR, Completion, END, LOST, Oddities, Oddity, Request, START, Step};

@@ -1,6 +1,7 @@
 //! An assembled request: its spans as a tree, and its anomalies.
 
 use crate::calls::Call;
+use crate::clocks::{self, Agreement, SpanClock};
 use crate::own_time::OwnTime;
 use blkkin_model::{SpanId, SpanRef, TraceId};
 
@@ -41,6 +42,8 @@ pub struct Step<'a> {
     pub calls: Vec<Call<'a>>,
     /// Time by which the skew correction shifted the span, in nanoseconds; `None` if not shifted.
     pub moved_ns: Option<i64>,
+    /// Correction by which the span's times were made; `None` if there is none.
+    pub clock: Option<SpanClock>,
     /// Bitmap of the span's anomalies: a bit for each [`Oddity`].
     odd: u32,
 }
@@ -61,6 +64,10 @@ pub const END: &str = "blkkin.end";
 
 /// Key of the tag that marks a span whose start may be lost; the value is [`LOST`].
 pub const START: &str = "blkkin.start";
+
+/// Key of the tag with the error of the clock of a span's machine, in nanoseconds. The first span of
+/// each machine has it.
+pub const CLOCK_ERROR: &str = "blkkin.clock_error_ns";
 
 /// Value of the tags [`END`] and [`START`].
 pub const LOST: &str = "lost";
@@ -158,6 +165,7 @@ impl<'a> Step<'a> {
             own: None,
             calls: Vec::new(),
             moved_ns: None,
+            clock: None,
             odd,
         }
     }
@@ -224,6 +232,11 @@ impl Request<'_> {
     /// Returns the number of spans that are marked as failed.
     pub fn errors(&self) -> usize {
         self.steps.iter().filter(|step| step.span.is_error()).count()
+    }
+
+    /// Returns how well the times of the spans can be compared.
+    pub fn agreement(&self) -> Agreement {
+        clocks::agreement(self.steps.iter().map(|step| step.clock))
     }
 
     /// Returns true if a span was recorded by the service `name`.

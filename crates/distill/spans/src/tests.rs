@@ -14,6 +14,7 @@
 //! requests as indented trees.
 
 mod bounds;
+mod clocks;
 mod hostile;
 mod join;
 mod losses;

@@ -1,13 +1,16 @@
 //! Construction of a [`Request`] from the stored reports: its spans in preorder, with their tags
 //! and annotations. Anomalies are kept and marked.
 
+use crate::clocks::{self, Clocks, SpanClock};
 use crate::interner::Symbol;
 use crate::join::{Address, Draft, Scratch};
 use crate::losses::Losses;
 use crate::open_request::{Body, StoredActivity};
 use crate::own_time;
 use crate::parents::{self, Children};
-use crate::request::{Completion, END, LOST, Oddities, Oddity, Request, START, Step, bit};
+use crate::request::{
+    CLOCK_ERROR, Completion, END, LOST, Oddities, Oddity, Request, START, Step, bit,
+};
 use crate::resolver::Resolver;
 use crate::skew;
 use blkkin_model::{
@@ -25,6 +28,8 @@ pub(crate) struct RequestBuilder<'p> {
     pub(crate) resolver: Resolver<'p>,
     /// Losses of events in the traces, which may explain a missing start or end of a span.
     pub(crate) losses: &'p Losses,
+    /// Corrections by which the times of traces were made.
+    pub(crate) clocks: &'p Clocks,
     /// Reason for which the request is emitted.
     pub(crate) completion: Completion,
     /// Set if clock skew between hosts is corrected.
@@ -67,6 +72,7 @@ impl RequestBuilder<'_> {
                 completion: self.completion,
                 correct_skew: self.correct_skew,
                 losses: self.losses,
+                clocks: self.clocks,
                 scratch,
                 ambiguous,
             };
@@ -112,6 +118,7 @@ struct TreeBuilder<'b> {
     completion: Completion,
     correct_skew: bool,
     losses: &'b Losses,
+    clocks: &'b Clocks,
     scratch: &'b Scratch,
     /// Span ids that may belong to another request with the same lower half of the trace id.
     ambiguous: &'b HashSet<u64>,
@@ -133,7 +140,15 @@ impl<'b> TreeBuilder<'b> {
 
         // Build everything that spans borrow first.
         let pieces = self.report_ranges();
-        let (tags, replaced) = self.tags(&pieces);
+        let clocks: Vec<Option<SpanClock>> =
+            drafts.iter().map(|draft| self.clocks.of(draft.source, draft.start)).collect();
+        // The first span of each machine tells the error.
+        let clock_error = |at: usize| {
+            let SpanClock { node, error_ns, .. } = clocks[at]?;
+            let of_parent = parents[at].and_then(|parent| clocks[parent]);
+            of_parent.is_none_or(|clock| clock.node != node).then_some(error_ns)
+        };
+        let (tags, replaced) = self.tags(&pieces, &clock_error);
         let annotations = self.annotations(&pieces, &replaced, &shift);
 
         let order = children.preorder();
@@ -173,9 +188,9 @@ impl<'b> TreeBuilder<'b> {
                 step.moved_ns = Some(shift(*at));
                 step.mark(Oddity::Moved);
             }
+            step.clock = clocks[*at];
             if let Some(parent) = step.parent
-                && step.span.start_ns < steps[parent].span.start_ns
-                && step.span.start_ns.is_some()
+                && is_before(&step, &steps[parent])
             {
                 step.mark(Oddity::BeforeParent);
             }
@@ -225,7 +240,11 @@ impl<'b> TreeBuilder<'b> {
 
     /// Returns the tags of all drafts, and the tag values that were replaced by a later value of
     /// the same key and origin.
-    fn tags(&self, pieces: &[Range<usize>]) -> (DraftLists<TagRef<'b>>, Vec<ReplacedValue>) {
+    fn tags(
+        &self,
+        pieces: &[Range<usize>],
+        clock_error: &impl Fn(usize) -> Option<u64>,
+    ) -> (DraftLists<TagRef<'b>>, Vec<ReplacedValue>) {
         let Resolver { request, interner } = self.resolver;
         let mut tags: Vec<TagRef<'b>> = Vec::new();
         let mut ranges = Vec::with_capacity(pieces.len());
@@ -259,6 +278,10 @@ impl<'b> TreeBuilder<'b> {
                 if draft.odd & bit(oddity) != 0 {
                     add(key, ValueRef::Str(LOST), Origin::Span);
                 }
+            }
+            if let Some(error_ns) = clock_error(at) {
+                let error_ns = i64::try_from(clocks::rounded(error_ns)).unwrap_or(i64::MAX);
+                add(CLOCK_ERROR, ValueRef::Int(error_ns), Origin::Span);
             }
             // The sort is stable, so the latest value of a key comes last.
             values.sort_by(|(a, _), (b, _)| (a.key, a.origin).cmp(&(b.key, b.origin)));
@@ -360,6 +383,18 @@ impl std::fmt::Display for ValueText<'_> {
             ValueRef::Bytes(_) => Ok(()),
         }
     }
+}
+
+/// Returns whether a span starts before its parent, by more than the error of their clocks.
+fn is_before(step: &Step<'_>, parent: &Step<'_>) -> bool {
+    let errors = match (step.clock, parent.clock) {
+        (Some(own), Some(other)) if own.node != other.node => {
+            own.error_ns.saturating_add(other.error_ns)
+        }
+        _ => 0,
+    };
+    let times = step.span.start_ns.zip(parent.span.start_ns);
+    times.is_some_and(|(start, of_parent)| start.saturating_add(errors) < of_parent)
 }
 
 fn endpoint(service: &str, address: Address) -> EndpointRef<'_> {

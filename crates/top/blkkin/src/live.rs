@@ -6,7 +6,7 @@ use crate::interrupt::Interrupt;
 use crate::output::plural;
 use crate::relay_credentials;
 use blkkin_live::{Error as LiveError, Progress, Seek, Session, Url, Viewer};
-use blkkin_reader::{Consumer, Follower, Reading, Source, Stats};
+use blkkin_reader::{Consumer, Follower, Reading, Source, Stats, Times};
 use std::time::Duration;
 
 /// Options for sessions of a relay.
@@ -27,7 +27,7 @@ pub(crate) enum From {
 
 /// Sources that are followed.
 pub(crate) enum Feed {
-    Files(Vec<Source>),
+    Files(Vec<Source>, Times),
     Relay(RelayFeed),
 }
 
@@ -52,9 +52,9 @@ const ROUND_TIME_MAX: Duration = Duration::from_millis(50);
 
 impl Feed {
     /// Finds the sources of the command line; attaches to a session of a relay.
-    pub(crate) fn open(input: &InputArgs, relay: &RelayArgs) -> Result<Feed, Error> {
+    pub(crate) fn open(input: &InputArgs, relay: &RelayArgs, times: Times) -> Result<Feed, Error> {
         if let Some(url) = input.url()? {
-            return open_session(url, relay.from.unwrap_or(From::Now)).map(Feed::Relay);
+            return open_session(url, relay.from.unwrap_or(From::Now), times).map(Feed::Relay);
         }
         if relay.from.is_some() {
             return Err(Error::usage("--from is for sessions of a relay")
@@ -65,13 +65,13 @@ impl Feed {
             return Err(Error::usage("--follow cannot read standard input")
                 .hint("give the directory that the recording is written to"));
         }
-        Ok(Feed::Files(sources))
+        Ok(Feed::Files(sources, times))
     }
 
     /// Opens the sources for reading. Warns of those that cannot be read yet.
     pub(crate) fn follower(&self) -> Follower {
         let follower = match self {
-            Feed::Files(sources) => Follower::new(sources),
+            Feed::Files(sources, times) => Follower::with_times(sources, *times),
             Feed::Relay(relay) => Follower::new(&[relay.viewer.source()]),
         };
         // Warnings are reported with all other problems at the end.
@@ -100,7 +100,7 @@ impl Feed {
 
     /// Waits until the next round is due.
     pub(crate) fn wait(&self, follower: &Follower, interrupt: &Interrupt) {
-        if matches!(self, Feed::Files(_)) && !interrupt.is_set() {
+        if matches!(self, Feed::Files(..)) && !interrupt.is_set() {
             follower.wait();
         }
     }
@@ -147,7 +147,7 @@ impl Round {
     }
 }
 
-fn open_session(url: Url, from: From) -> Result<RelayFeed, Error> {
+fn open_session(url: Url, from: From, times: Times) -> Result<RelayFeed, Error> {
     if url.session.is_none() {
         return Err(Error::usage(format!("`{url}` has no session"))
             .hint(format!("`blkkin live ls {url}` lists the sessions, with their URLs")));
@@ -159,7 +159,7 @@ fn open_session(url: Url, from: From) -> Result<RelayFeed, Error> {
         From::Now => Seek::Last,
     };
     let credentials = relay_credentials::for_relay(url.is_secure)?;
-    match Viewer::open(&url, credentials.as_ref(), seek) {
+    match Viewer::open(&url, credentials.as_ref(), seek, times) {
         Ok(viewer) => Ok(RelayFeed { viewer, url, last: None }),
         Err(error) => Err(failed(&error, &url)),
     }

@@ -27,6 +27,8 @@ pub mod abilities {
     /// The relay takes the commands that LTTng does not have. The number is unlikely to get a
     /// meaning in LTTng.
     pub const INLINE: u64 = 1 << 62;
+    /// The relay tells its time, and takes offsets of clocks. LTTng's relay does not.
+    pub const CLOCKS: u64 = 1 << 61;
 }
 
 /// A command of a producer.
@@ -126,8 +128,28 @@ pub enum Command {
         /// The time in nanoseconds since 1970.
         until_ns: u64,
     },
+    /// Requests the relay's time. Only relays with [`abilities::CLOCKS`] take it.
+    GetTime,
+    /// Readings of the producer's clocks and of the relay's at the same moment. Only relays with
+    /// [`abilities::CLOCKS`] take it. There is no reply.
+    ReportClocks(ClockReadings),
     /// A command that is not implemented.
     Unknown(u32),
+}
+
+/// Readings of a machine's clocks, and of the relay's at the same moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockReadings {
+    /// Identity of the machine's boot.
+    pub boot: [u8; 16],
+    /// Monotonic clock of the machine, in nanoseconds.
+    pub monotonic_ns: u64,
+    /// Counter of the machine's processor.
+    pub tsc: u64,
+    /// Clock of the relay, in nanoseconds since 1970.
+    pub relay_ns: u64,
+    /// Maximum distance of the moments of the readings, in nanoseconds.
+    pub error_ns: u64,
 }
 
 /// Fields of [`Command::CreateSession`].
@@ -217,6 +239,8 @@ pub enum CommandKind {
     CloseChunk,
     /// The reply is a code and a flag.
     ChunkExists,
+    /// The reply is a time.
+    GetTime,
     /// The reply is a code or a flag.
     Other,
     /// There is no reply.
@@ -256,6 +280,8 @@ const GET_CONFIGURATION: u32 = 22;
 const DATA: u32 = 0x424b_0001;
 const INDEX: u32 = 0x424b_0002;
 const COMPLETE: u32 = 0x424b_0003;
+const GET_TIME: u32 = 0x424b_0004;
+const REPORT_CLOCKS: u32 = 0x424b_0005;
 
 fn name_of(number: u32) -> &'static str {
     match number {
@@ -280,6 +306,8 @@ fn name_of(number: u32) -> &'static str {
         DATA => "DATA",
         INDEX => "INDEX",
         COMPLETE => "COMPLETE",
+        GET_TIME => "GET_TIME",
+        REPORT_CLOCKS => "REPORT_CLOCKS",
         _ => "command",
     }
 }
@@ -340,7 +368,9 @@ impl Command {
             Command::SendMetadata { .. }
             | Command::Data(_)
             | Command::Index(_)
-            | Command::Complete { .. } => CommandKind::Silent,
+            | Command::Complete { .. }
+            | Command::ReportClocks(_) => CommandKind::Silent,
+            Command::GetTime => CommandKind::GetTime,
             _ => CommandKind::Other,
         }
     }
@@ -446,7 +476,31 @@ impl Command {
                 out.put_u64(*until_ns);
                 COMPLETE
             }
+            Command::GetTime => GET_TIME,
+            Command::ReportClocks(readings) => {
+                readings.encode(out);
+                REPORT_CLOCKS
+            }
             Command::Unknown(number) => *number,
+        }
+    }
+}
+
+impl ClockReadings {
+    pub(crate) fn decode(fields: &mut Fields<'_>) -> Result<ClockReadings, Fault> {
+        Ok(ClockReadings {
+            boot: fields.bytes16()?,
+            monotonic_ns: fields.u64()?,
+            tsc: fields.u64()?,
+            relay_ns: fields.u64()?,
+            error_ns: fields.u64()?,
+        })
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.boot);
+        for field in [self.monotonic_ns, self.tsc, self.relay_ns, self.error_ns] {
+            out.put_u64(field);
         }
     }
 }
@@ -526,6 +580,8 @@ fn decode_fields(number: u32, minor: u32, fields: &mut Fields<'_>) -> Result<Com
         DATA => Command::Data(fields.take(fields.remaining())?.to_vec()),
         INDEX => Command::Index(Index::decode(fields, MINOR)?),
         COMPLETE => Command::Complete { until_ns: fields.u64()? },
+        GET_TIME => Command::GetTime,
+        REPORT_CLOCKS => Command::ReportClocks(ClockReadings::decode(fields)?),
         other => Command::Unknown(other),
     })
 }

@@ -34,6 +34,8 @@ pub enum Reply {
         /// Path of the chunk at the relay.
         path: String,
     },
+    /// Present time of the relay, in nanoseconds since 1970.
+    Time(u64),
     /// State of a chunk.
     ChunkExists {
         /// A code of [`code`].
@@ -87,6 +89,7 @@ impl Reply {
                 out.put_u32(*code);
             }
             Reply::Code(code) => out.put_u32(*code),
+            Reply::Time(ns) => out.put_u64(*ns),
             Reply::ChunkClosed { code, path } => {
                 out.put_u32(*code);
                 put_path(out, path);
@@ -135,6 +138,7 @@ fn decode_fields(kind: CommandKind, fields: &mut Fields<'_>) -> Result<Reply, Fa
         CommandKind::ChunkExists => {
             Reply::ChunkExists { code: fields.u32()?, exists: fields.u8()? != 0 }
         }
+        CommandKind::GetTime => Reply::Time(fields.u64()?),
         CommandKind::Other | CommandKind::Silent => Reply::Code(fields.u32()?),
     })
 }

@@ -168,6 +168,14 @@ fn commands_encode_as_they_decode() {
             ..Index::beacon(4, None, 1, 99)
         }),
         Command::Complete { until_ns: 1_795_000_000_000_000_000 },
+        Command::GetTime,
+        Command::ReportClocks(ClockReadings {
+            boot: *b"0123456789abcdef",
+            monotonic_ns: 1,
+            tsc: 2,
+            relay_ns: u64::MAX,
+            error_ns: 4,
+        }),
         Command::Unknown(99),
     ] {
         let mut out = Vec::new();
@@ -263,5 +271,6 @@ fn replies_of_lttng_decode() {
         "0000000a 00",
         &Reply::ChunkExists { code: code::OK, exists: false },
     );
+    check(CommandKind::GetTime, "0000000000000102", &Reply::Time(258));
     check(CommandKind::Other, "0000000b", &Reply::Code(code::UNKNOWN));
 }

@@ -23,4 +23,4 @@ pub const MAJOR: u32 = 2;
 pub const MINOR: u32 = 13;
 /// Value of [`Reply::Connected`]'s last field by which a relay says that it takes the requests that
 /// LTTng does not have. Other relays send 0, and other viewers ignore the field.
-pub const OWN_REQUESTS: u32 = 0x424b_0002;
+pub const OWN_REQUESTS: u32 = 0x424b_0003;

@@ -3,6 +3,7 @@
 use super::request::RequestKind;
 use crate::fault::{Fault, Reason};
 use crate::packet_index::PacketIndex;
+use crate::relay::ClockReadings;
 use crate::wire::{Fields, PutFields};
 
 /// Flags of [`Reply::Index`] and [`Reply::Packet`].
@@ -74,6 +75,9 @@ pub enum Reply {
     Status(u32),
     /// News of all sessions that the viewer is attached to.
     News(News),
+    /// Readings of the clocks of a session's producer, in their order; empty if the producer does
+    /// not report any.
+    Clocks(Vec<ClockReadings>),
 }
 
 /// News of sessions. The packets of a stream are in their order.
@@ -97,6 +101,8 @@ pub struct SessionNews {
     pub complete_ns: u64,
     /// Set if the viewer must request new streams, or the end of the session.
     pub has_streams: bool,
+    /// Set if the relay has more readings of clocks.
+    pub has_clocks: bool,
 }
 
 /// News of a stream: what [`Reply::Index`] says, and the packet.
@@ -249,6 +255,9 @@ const PATH_SIZE: usize = 4096;
 /// Sizes of the entries of lists, in bytes.
 const SESSION_SIZE: usize = 8 + 3 * 4 + HOST_SIZE + NAME_SIZE;
 const STREAM_SIZE: usize = 2 * 8 + 4 + PATH_SIZE + NAME_SIZE;
+const READINGS_SIZE: usize = 16 + 4 * 8;
+/// Maximum number of readings in a reply.
+const READINGS_MAX: u32 = 65_536;
 /// Maximum number of sessions in a reply.
 const SESSIONS_MAX: u32 = 65_536;
 /// Maximum number of sessions, and of packets, in a list of news.
@@ -300,6 +309,10 @@ impl Reply {
             }
             Reply::Status(status) => out.put_u32(*status),
             Reply::News(news) => news.encode(out),
+            Reply::Clocks(readings) => {
+                out.put_u32(u32::try_from(readings.len()).unwrap_or(u32::MAX));
+                readings.iter().for_each(|one| one.encode(out));
+            }
         }
     }
 
@@ -324,6 +337,7 @@ impl News {
             out.put_u64(session.session);
             out.put_u64(session.complete_ns);
             out.put_u32(session.has_streams.into());
+            out.put_u32(session.has_clocks.into());
         }
         out.put_u32(u32::try_from(streams.len()).unwrap_or(u32::MAX));
         for stream in streams {
@@ -344,6 +358,7 @@ impl News {
                 session: fields.u64()?,
                 complete_ns: fields.u64()?,
                 has_streams: fields.u32()? != 0,
+                has_clocks: fields.u32()? != 0,
             });
         }
         for _ in 0..count(fields, NEWS_MAX, "up to 65536 packets")? {
@@ -370,6 +385,7 @@ fn name_of(kind: RequestKind) -> &'static str {
         RequestKind::CreateViewerSession => "reply to CREATE_SESSION",
         RequestKind::Detach => "reply to DETACH_SESSION",
         RequestKind::Await => "reply to AWAIT",
+        RequestKind::Clocks => "reply to GET_CLOCKS",
     }
 }
 
@@ -476,5 +492,11 @@ fn decode_fields(kind: RequestKind, fields: &mut Fields<'_>) -> Result<Reply, Fa
         }
         RequestKind::CreateViewerSession | RequestKind::Detach => Reply::Status(fields.u32()?),
         RequestKind::Await => Reply::News(News::decode(fields)?),
+        RequestKind::Clocks => {
+            let count = count(fields, READINGS_MAX, "up to 65536 readings")?;
+            expect_entries(fields, count, READINGS_SIZE)?;
+            let readings = (0..count).map(|_| ClockReadings::decode(fields));
+            Reply::Clocks(readings.collect::<Result<_, Fault>>()?)
+        }
     })
 }

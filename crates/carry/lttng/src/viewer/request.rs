@@ -71,6 +71,12 @@ pub enum Request {
         /// Time after which the last reply is sent, without news, in milliseconds; 0 for no limit.
         timeout_ms: u32,
     },
+    /// Requests readings of the clocks of the session's producer. Only relays with
+    /// [`OWN_REQUESTS`](super::OWN_REQUESTS) take it.
+    Clocks {
+        /// Id of the session.
+        session: u64,
+    },
     /// A request that is not implemented.
     Unknown(u32),
 }
@@ -107,6 +113,8 @@ pub enum RequestKind {
     Detach,
     /// The replies are lists of news.
     Await,
+    /// The reply is a list of readings.
+    Clocks,
 }
 
 const HEADER_SIZE: usize = 16;
@@ -125,6 +133,7 @@ const DETACH_SESSION: u32 = 9;
 /// Requests that LTTng does not have. Their numbers are far from those of LTTng.
 const AWAIT: u32 = 0x424b_0001;
 const LIST_WITH_ENDED: u32 = 0x424b_0002;
+const GET_CLOCKS: u32 = 0x424b_0003;
 
 fn name_of(number: u32) -> &'static str {
     match number {
@@ -138,6 +147,7 @@ fn name_of(number: u32) -> &'static str {
         CREATE_SESSION => "CREATE_SESSION",
         DETACH_SESSION => "DETACH_SESSION",
         AWAIT => "AWAIT",
+        GET_CLOCKS => "GET_CLOCKS",
         _ => "request",
     }
 }
@@ -190,6 +200,7 @@ impl Request {
                 count: fields.u32()?,
                 timeout_ms: fields.u32()?,
             },
+            GET_CLOCKS => Request::Clocks { session: fields.u64()? },
             other => return Ok(Some((Request::Unknown(other), size))),
         };
         fields.end()?;
@@ -210,6 +221,7 @@ impl Request {
             Request::CreateViewerSession => (CREATE_SESSION, 0),
             Request::Detach { .. } => (DETACH_SESSION, 8),
             Request::Await { .. } => (AWAIT, 12),
+            Request::Clocks { .. } => (GET_CLOCKS, 8),
             Request::Unknown(number) => (*number, 0),
         };
         out.put_u64(size);
@@ -239,7 +251,8 @@ impl Request {
             Request::NextIndex { stream: id }
             | Request::Metadata { stream: id }
             | Request::NewStreams { session: id }
-            | Request::Detach { session: id } => out.put_u64(*id),
+            | Request::Detach { session: id }
+            | Request::Clocks { session: id } => out.put_u64(*id),
             Request::Await { room, count, timeout_ms } => {
                 out.put_u32(*room);
                 out.put_u32(*count);
@@ -267,6 +280,7 @@ impl Request {
             Request::CreateViewerSession => RequestKind::CreateViewerSession,
             Request::Detach { .. } => RequestKind::Detach,
             Request::Await { .. } => RequestKind::Await,
+            Request::Clocks { .. } => RequestKind::Clocks,
             Request::Unknown(_) => return None,
         })
     }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::PacketIndex;
+use crate::relay::ClockReadings;
 
 fn check_request(bytes: &[u8], request: Request) {
     assert_eq!(Request::decode(bytes), Ok(Some((request, bytes.len()))));
@@ -48,6 +49,9 @@ fn requests_of_babeltrace2_decode() {
     out.clear();
     Request::ListSessions { with_ended: true }.encode(&mut out);
     check_request(&out, Request::ListSessions { with_ended: true });
+    out.clear();
+    Request::Clocks { session: 7 }.encode(&mut out);
+    check_request(&out, Request::Clocks { session: 7 });
 }
 
 #[test]
@@ -124,13 +128,17 @@ fn replies_encode_as_they_decode() {
     let one = StreamNews { stream: 5, offset: 4096, index, status, flags, bytes };
     let empty = StreamNews { bytes: vec![], ..one.clone() };
     let sessions = vec![
-        SessionNews { session: 2, complete_ns: u64::MAX, has_streams: false },
-        SessionNews { session: 3, complete_ns: 0, has_streams: true },
+        SessionNews { session: 2, complete_ns: u64::MAX, has_streams: false, has_clocks: false },
+        SessionNews { session: 3, complete_ns: 0, has_streams: true, has_clocks: true },
     ];
     check_reply(
         Kind::Await,
         &Reply::News(News { is_last: true, sessions, streams: vec![one, empty] }),
     );
+    let boot = *b"0123456789abcdef";
+    let readings = ClockReadings { boot, monotonic_ns: 1, tsc: 2, relay_ns: 3, error_ns: 4 };
+    check_reply(Kind::Clocks, &Reply::Clocks(vec![readings, readings]));
+    check_reply(Kind::Clocks, &Reply::Clocks(vec![]));
 }
 
 #[test]
@@ -142,6 +150,7 @@ fn hostile_replies_are_refused() {
         (RequestKind::Metadata, &[0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]),
         (RequestKind::Await, &[0, 0, 0, 1, 0, 1, 0, 1]),
         (RequestKind::Await, &[0, 0, 0, 1, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]),
+        (RequestKind::Clocks, &[0, 1, 0, 1]),
         (RequestKind::Packet, &[0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]),
     ] {
         assert!(Reply::decode(kind, bytes).is_err(), "{kind:?}");

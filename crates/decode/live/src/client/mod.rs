@@ -19,12 +19,15 @@ mod trace;
 
 use crate::error::Error;
 use crate::url::SessionName;
+use blkkin_ctf::clock_offsets::{Measurement, Offsets};
+use blkkin_ctf::schema::Uuid;
+use blkkin_lttng::relay::ClockReadings;
 use blkkin_lttng::viewer::{
     AttachStatus, IndexStatus, MAJOR, MetadataStatus, NewStreamsStatus, News, OWN_REQUESTS,
     PacketStatus, Reply, Request, Seek, Session, Stream as Listed, flags,
 };
 use blkkin_lttng::{Fault, PacketIndex, Reason};
-use blkkin_reader::LiveSet;
+use blkkin_reader::{LiveSet, Times};
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::time::Duration;
 use stream::{Incoming, Promise, Stream, TraceKey};
@@ -61,6 +64,7 @@ pub enum Step {
 #[derive(Debug)]
 pub struct Client {
     goal: Goal,
+    times: Times,
     set: LiveSet,
     state: State,
     /// Requests whose replies are expected, in their order. While news are awaited, another request
@@ -117,6 +121,10 @@ enum State {
 struct Attached {
     /// Set if the relay is to be asked for new streams.
     wants_streams: bool,
+    /// Set if the relay is to be asked for readings of clocks.
+    wants_clocks: bool,
+    /// Offsets of the clocks of the session's producer, once they are known.
+    offsets: Option<Offsets>,
     has_ended: bool,
     /// Time before which all events of the session were received, as the relay has promised.
     complete_until: i64,
@@ -178,10 +186,13 @@ impl Goal {
 }
 
 impl Client {
-    /// Makes a client of a new connection. It adds the traces that it receives to `set`.
-    pub fn new(goal: Goal, set: LiveSet) -> Client {
+    /// Makes a client of a new connection. It adds the traces that it receives to `set`. With
+    /// [`Times::Aligned`], their times are corrected if the relay knows the offsets of clocks, and
+    /// so are all times of the client.
+    pub fn new(goal: Goal, times: Times, set: LiveSet) -> Client {
         Client {
             goal,
+            times,
             set,
             state: State::Connecting,
             pending: VecDeque::new(),
@@ -359,6 +370,9 @@ impl Client {
                 self.metadata(now, stream, status, &bytes)?;
             }
             (Request::Await { .. }, Reply::News(news)) => self.news(now, news)?,
+            (Request::Clocks { session }, Reply::Clocks(readings)) => {
+                self.align(session, &readings)
+            }
             // A session that is gone needs no detaching.
             (Request::Detach { .. }, Reply::Status(_)) => {}
             _ => {}
@@ -417,8 +431,13 @@ impl Client {
         let Some((name, _)) = self.goal.session() else { return Ok(()) };
         match status {
             AttachStatus::Ok => {
-                let session =
-                    Attached { wants_streams: false, has_ended: false, complete_until: i64::MIN };
+                let session = Attached {
+                    wants_streams: false,
+                    wants_clocks: self.takes_own_requests && self.times == Times::Aligned,
+                    offsets: None,
+                    has_ended: false,
+                    complete_until: i64::MIN,
+                };
                 if self.sessions.insert(id, session).is_some() {
                     return Err(Error::Refused("it has listed a session twice"));
                 }
@@ -484,6 +503,11 @@ impl Client {
 
     /// Chooses the next request of a client that is attached.
     fn read(&mut self, now: Duration) -> Result<Step, Error> {
+        // Packets are read with the offsets that the relay has when they are.
+        if let Some((&session, state)) = self.sessions.iter_mut().find(|(_, it)| it.wants_clocks) {
+            state.wants_clocks = false;
+            return Ok(Step::Send(Request::Clocks { session }));
+        }
         if let Some(stream) = self.traces.values().find_map(|trace| trace.due_metadata(now)) {
             return Ok(Step::Send(Request::Metadata { stream }));
         }
@@ -610,6 +634,7 @@ impl Client {
         for one in news.sessions {
             let Some(session) = self.sessions.get_mut(&one.session) else { continue };
             session.wants_streams |= one.has_streams && !session.has_ended;
+            session.wants_clocks |= one.has_clocks && self.times == Times::Aligned;
             let complete = i64::try_from(one.complete_ns).unwrap_or(i64::MAX);
             session.complete_until = session.complete_until.max(complete);
         }
@@ -619,6 +644,23 @@ impl Client {
             self.streams.values_mut().for_each(|stream| stream.ask_at = now);
         }
         Ok(())
+    }
+
+    /// Takes readings of the clocks of a session's producer, and corrects the times of its traces.
+    fn align(&mut self, id: u64, readings: &[ClockReadings]) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        let Some(first) = readings.first() else { return };
+        let of_boot = readings.iter().filter(|one| one.boot == first.boot);
+        let measurements = of_boot.map(|one| Measurement {
+            monotonic_ns: one.monotonic_ns,
+            tsc: one.tsc,
+            reference_ns: one.relay_ns,
+            error_ns: one.error_ns,
+        });
+        let offsets = Offsets { boot: Uuid(first.boot), measurements: measurements.collect() };
+        let of_session = self.traces.iter_mut().filter(|(key, _)| key.0 == id);
+        of_session.for_each(|(_, trace)| trace.align_by(Some(&offsets)));
+        session.offsets = Some(offsets);
     }
 
     /// Returns whether a stream's next packet can be taken: the one before was received, and its
@@ -651,7 +693,10 @@ impl Client {
         let counting = self.streams.values().filter(|stream| self.counts(stream, now));
         let of_session = |stream: &Stream| {
             let complete = self.sessions.get(&stream.trace.0).map(|session| session.complete_until);
-            complete.filter(|until| *until > 0).map_or(Promise::Unknown, Promise::Until)
+            let complete = complete.filter(|until| *until > 0);
+            let trace = self.traces.get(&stream.trace);
+            let until = complete.map(|until| trace.map_or(until, |trace| trace.correct(until)));
+            until.map_or(Promise::Unknown, Promise::Until)
         };
         match counting.map(|stream| stream.promise.max(of_session(stream))).min() {
             Some(Promise::Until(time)) => time,
@@ -845,12 +890,13 @@ impl Client {
         else {
             return Ok(());
         };
+        let offsets = self.sessions.get(&key.0).and_then(|session| session.offsets.as_ref());
         match status {
             MetadataStatus::Ok if !bytes.is_empty() => return trace.add_metadata(bytes),
             MetadataStatus::Ok | MetadataStatus::NoNew => {
-                trace.use_metadata(false, now, &self.set)?;
+                trace.use_metadata(false, now, &self.set, offsets)?;
             }
-            MetadataStatus::Error => trace.use_metadata(true, now, &self.set)?,
+            MetadataStatus::Error => trace.use_metadata(true, now, &self.set, offsets)?,
         }
         if trace.live().is_none() && trace.has_all_metadata {
             // A trace without metadata cannot be read.

@@ -3,7 +3,9 @@
 use super::*;
 use crate::late::Late;
 use blkkin_lttng::viewer::{SessionNews, StreamNews};
-use blkkin_reader::{Consumer, Event, Follower, Loss, Source, Trace as ReadTrace};
+use blkkin_reader::{
+    Consumer, Event, Follower, Loss, Source, Times as ReadTimes, Trace as ReadTrace,
+};
 use std::ops::ControlFlow;
 
 /// Metadata with one stream class and one event class, whose clock begins at 1000 ns.
@@ -68,6 +70,7 @@ struct Relay {
     is_awaited: bool,
     /// News that were not sent.
     news: VecDeque<News>,
+    clocks: Vec<ClockReadings>,
 }
 
 fn listed(id: u64, trace: u64, is_metadata: bool) -> Listed {
@@ -163,6 +166,7 @@ impl Relay {
                     if bytes.is_empty() { MetadataStatus::NoNew } else { MetadataStatus::Ok };
                 Reply::Metadata { status, bytes }
             }
+            Request::Clocks { .. } => Reply::Clocks(self.clocks.clone()),
             Request::CreateViewerSession | Request::Detach { .. } => Reply::Status(1),
             Request::Await { .. } | Request::Unknown(_) => panic!("{request:?} has no reply"),
         }
@@ -197,11 +201,15 @@ struct Run {
 
 impl Run {
     fn new(relay: Relay) -> Run {
+        Run::with_times(relay, ReadTimes::Recorded)
+    }
+
+    fn with_times(relay: Relay, times: ReadTimes) -> Run {
         let set = LiveSet::default();
         let name = SessionName { host: "node".to_owned(), session: "web".to_owned() };
-        let client = Client::new(Goal::Read(name, Seek::Beginning), set.clone());
-        let follower = Follower::new(&[Source::LiveSet(set)]);
-        let late = Late::new(Times::default());
+        let client = Client::new(Goal::Read(name, Seek::Beginning), times, set.clone());
+        let follower = Follower::with_times(&[Source::LiveSet(set)], times);
+        let late = Late::new(Times::default(), times);
         Run { client, relay, follower, late, now: Duration::ZERO, piece: 7000, is_done: false }
     }
 
@@ -337,7 +345,12 @@ fn news_of(stream: u64, begin: u64, end: u64, events: &[u64]) -> News {
 
 /// Returns news that the session is complete up to a time.
 fn complete(until: u64) -> News {
-    let session = SessionNews { session: 3, complete_ns: 1000 + until, has_streams: false };
+    let session = SessionNews {
+        session: 3,
+        complete_ns: 1000 + until,
+        has_streams: false,
+        has_clocks: false,
+    };
     News { sessions: vec![session], ..News::default() }
 }
 
@@ -369,7 +382,7 @@ fn news_of_streams_lead_to_further_requests() {
     run.run_for(SECOND / 10);
     // A new stream, before which nothing is complete.
     run.relay.listed.push(listed(2, 7, false));
-    let session = SessionNews { session: 3, complete_ns: 0, has_streams: true };
+    let session = SessionNews { session: 3, complete_ns: 0, has_streams: true, has_clocks: false };
     let News { streams, .. } = news_of(1, 10, 20, &[11]);
     run.relay.news.push_back(News { sessions: vec![session], streams, is_last: false });
     assert!(run.run_for(Duration::from_millis(3)).is_empty());
@@ -401,6 +414,52 @@ fn news_of_streams_lead_to_further_requests() {
     });
     run.run_for(SECOND);
     assert!(run.is_done);
+}
+
+#[test]
+fn times_are_corrected_by_the_offsets_that_the_relay_knows() {
+    let boot = Uuid(*b"0123456789abcdef");
+    let readings = |monotonic_ns: u64, offset: u64| ClockReadings {
+        boot: boot.0,
+        monotonic_ns,
+        tsc: 0,
+        relay_ns: 1000 + monotonic_ns + offset,
+        error_ns: 5,
+    };
+    let make = |times| {
+        let mut relay = awaitable(&[1]);
+        let uuid = format!("clock {{ uuid = \"{boot}\"; ");
+        let metadata = METADATA.replace("clock { name", &format!("{uuid}name"));
+        relay.metadata.insert(70, VecDeque::from([metadata.into(), Vec::new()]));
+        relay.clocks = vec![readings(0, 500)];
+        Run::with_times(relay, times)
+    };
+    let mut run = make(ReadTimes::Aligned);
+    assert!(run.run_for(SECOND / 10).is_empty());
+    run.relay.news.push_back(news_of(1, 10, 20, &[11, 19]));
+    run.relay.news.push_back(complete(20));
+    assert_eq!(run.run_for(Duration::from_millis(2)), [511, 519]);
+    assert_eq!(run.client.complete_until(), 1520);
+    // Ten seconds later the offset is 1000 ns more.
+    let later = 10_000_000_000;
+    run.relay.clocks.push(readings(later, 1500));
+    let session = SessionNews { session: 3, complete_ns: 0, has_streams: false, has_clocks: true };
+    run.relay.news.push_back(News { sessions: vec![session], ..News::default() });
+    run.run_for(Duration::from_millis(2));
+    run.relay.news.push_back(news_of(1, later, later + 9, &[later, later + 7]));
+    run.relay.news.push_back(complete(later + 9));
+    let later = later as i64;
+    assert_eq!(run.run_for(Duration::from_millis(9)), [511, 519, later + 1500, later + 1507]);
+    assert_eq!(run.client.complete_until(), 1000 + later + 1509);
+    assert_eq!(run.late.count(), 0);
+    // Others are told the recorded times, and do not ask.
+    let mut run = make(ReadTimes::Recorded);
+    run.run_for(SECOND / 10);
+    run.relay.news.push_back(news_of(1, 10, 20, &[11, 19]));
+    run.relay.news.push_back(complete(20));
+    assert_eq!(run.run_for(Duration::from_millis(2)), [11, 19]);
+    let is_clocks = |request: &Request| matches!(request, Request::Clocks { .. });
+    assert!(!run.relay.requests.iter().any(is_clocks));
 }
 
 #[test]
@@ -594,7 +653,8 @@ fn sessions_are_attached_by_their_ids() {
         (relay.has_ended, relay.can_await) = (true, can_await);
         let mut run = Run::new(relay);
         let name = SessionName { host: "node".to_owned(), session: "web".to_owned() };
-        run.client = Client::new(Goal::ReadEach(name, vec![4, 5]), LiveSet::default());
+        run.client =
+            Client::new(Goal::ReadEach(name, vec![4, 5]), ReadTimes::Recorded, LiveSet::default());
         for _ in 0..4 {
             run.step().expect("a sound relay");
         }
@@ -655,7 +715,7 @@ fn hostile_replies_are_refused_with_message_and_byte() {
 
 #[test]
 fn replies_that_do_not_fit_the_request_are_refused() {
-    let mut client = Client::new(Goal::List, LiveSet::default());
+    let mut client = Client::new(Goal::List, ReadTimes::Recorded, LiveSet::default());
     assert!(client.receive(Duration::ZERO, b"x").is_err());
     client.next(Duration::ZERO).expect("a request");
     let mut reply = Vec::new();
@@ -663,7 +723,7 @@ fn replies_that_do_not_fit_the_request_are_refused() {
     reply.push(0);
     let error = client.receive(Duration::ZERO, &reply).expect_err("too long").to_string();
     assert!(error.contains("byte 20"), "{error}");
-    let mut client = Client::new(Goal::List, LiveSet::default());
+    let mut client = Client::new(Goal::List, ReadTimes::Recorded, LiveSet::default());
     client.next(Duration::ZERO).expect("a request");
     let mut reply = Vec::new();
     Reply::Connected { connection: 1, major: 3, minor: 0, abilities: 0 }.encode(&mut reply);

@@ -3,7 +3,9 @@
 use super::stream::BackOff;
 use crate::error::Error;
 use blkkin_ctf::clock::TimeScale;
+use blkkin_ctf::clock_offsets::{Correction, Offsets};
 use blkkin_ctf::metadata::{self, METADATA_SIZE_MAX};
+use blkkin_ctf::schema::Clock;
 use blkkin_reader::{LiveSet, LiveTrace};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -30,6 +32,9 @@ pub(super) struct Trace {
     described: usize,
     /// Conversion of times, by id of the stream class; `None` for a stream class without a clock.
     scales: BTreeMap<u64, Option<TimeScale>>,
+    /// The first clock, which the offsets of clocks correct.
+    clock: Option<Clock>,
+    correction: Option<Correction>,
     live: Option<LiveTrace>,
 }
 
@@ -46,6 +51,8 @@ impl Trace {
             metadata: Vec::new(),
             described: 0,
             scales: BTreeMap::new(),
+            clock: None,
+            correction: None,
             live: None,
         }
     }
@@ -79,7 +86,21 @@ impl Trace {
             Some(scale) => *scale,
             None => self.scales.values().flatten().next().copied(),
         };
-        scale.map(|scale| scale.ns(cycles))
+        scale.map(|scale| self.correct(scale.ns(cycles)))
+    }
+
+    /// Corrects a recorded time.
+    pub(super) fn correct(&self, ns: i64) -> i64 {
+        self.correction.as_ref().map_or(ns, |correction| correction.correct(ns))
+    }
+
+    /// Corrects times from now on.
+    pub(super) fn align_by(&mut self, offsets: Option<&Offsets>) {
+        let clock = self.clock.as_ref();
+        self.correction = offsets.and_then(|offsets| offsets.correction(clock?));
+        if let Some(live) = &self.live {
+            live.set_correction(self.correction.clone());
+        }
     }
 
     /// Adds metadata, which may end within a declaration.
@@ -92,12 +113,14 @@ impl Trace {
     }
 
     /// Uses the metadata added so far, which ends after a declaration. `is_last` is set if there
-    /// will be no more. The live trace is added to `set` with the first metadata.
+    /// will be no more. The live trace is added to `set` with the first metadata, and corrected by
+    /// `offsets`.
     pub(super) fn use_metadata(
         &mut self,
         is_last: bool,
         now: Duration,
         set: &LiveSet,
+        offsets: Option<&Offsets>,
     ) -> Result<(), Error> {
         self.has_all_metadata |= is_last;
         if self.described == self.metadata.len() {
@@ -118,6 +141,7 @@ impl Trace {
             });
             self.scales.insert(class.id, scale.transpose()?);
         }
+        self.clock = schema.clocks.into_iter().next();
         let added = self.metadata.get(self.described..).unwrap_or_default();
         match &self.live {
             Some(live) => live.append_metadata(added).map_err(Error::Storage)?,
@@ -130,6 +154,7 @@ impl Trace {
                 self.live = Some(live);
             }
         }
+        self.align_by(offsets);
         self.described = self.metadata.len();
         Ok(())
     }

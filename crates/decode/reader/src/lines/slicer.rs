@@ -12,6 +12,7 @@
 //! cost as much as counting the events, which is a tenth of printing them. If streams are few, a
 //! scout hands over its read bytes with the slice, so most bytes are read from the file once.
 
+use crate::alignment::Scale;
 use crate::cursor::{Cursor, PacketBytes};
 use crate::error::Problem;
 use crate::merge::SliceSpan;
@@ -20,7 +21,6 @@ use crate::packet::PacketRef;
 use crate::packets::StreamPackets;
 use crate::reading::Reading;
 use crate::trace::TraceData;
-use blkkin_ctf::clock::TimeScale;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -114,7 +114,7 @@ struct SlicerStream {
 #[derive(Debug)]
 struct Scout {
     data: Arc<TraceData>,
-    scale: TimeScale,
+    scale: Scale,
     cursor: Cursor,
     /// Number of the packet that the scout reads.
     number: u64,
@@ -392,7 +392,7 @@ impl SlicerStream {
         let Some(packet) = self.open.back() else { return false };
         let (trace, stream) = reading.stream(stream);
         let (Some(begin), Some(end)) = (packet.begin_ns, packet.end_ns) else { return false };
-        let Some(scale) = trace.scale(stream.class) else { return false };
+        let Some(scale) = trace.data.scale(stream.class) else { return false };
         let mut cursor = match self.scout.take() {
             Some(scout) => scout.cursor,
             None => Cursor::new(&trace.data, SCOUT_WINDOW_SIZE),

@@ -4,11 +4,13 @@
 //! | --- | --- |
 //! | `begin` | `schema`, and the `traces` that are read |
 //! | `request` | `trace_id`, `start`, `duration`; numbers of `spans`, `errors`, `events`, `events_left_out`; the reason why the request was completed, `completion` (`idle`, `ended`, `evicted`); and `oddities` with their counts |
+//! | | `clock_error`, within which the clocks of its machines agree; omitted if it is unknown, or if there is one machine |
 //! | `span` | `trace_id`, `id`, `parent_id` |
 //! | | indexes of the span and its parent among the request's spans: `step`, `parent` |
 //! | | `kind`, `name`, `shared`, `debug`, `error` |
 //! | | `service`, `ipv4`, `ipv6`, `port`, and `remote` with these four fields of the other side |
 //! | | `start`, `duration`, `self` (time without an active child), `moved` (correction for skew) |
+//! | | `clock`, if the machine's clock was corrected: `offset` that was added to times, and its `error` |
 //! | | `own`, the division of `self`, with `sums` by kind |
 //! | | in `own`: `disk`, by device, with `requests`, `queued` and `served` |
 //! | | in `own`: `bands`, each with `kind`, `start` (from the span's), `duration` |
@@ -27,7 +29,9 @@
 use crate::errno::error_name;
 use blkkin_model::{EndpointRef, Kind, Origin, SpanRef, ValueRef, hex};
 use blkkin_reader::{Stats, Trace};
-use blkkin_spans::{Completion, Counts, Detail, OwnTime, Refusals, Request, Step};
+use blkkin_spans::{
+    Agreement, Completion, Counts, Detail, OwnTime, Refusals, Request, SpanClock, Step,
+};
 use serde_json::{Map, Value, json};
 use std::io::Write;
 
@@ -70,6 +74,9 @@ pub fn request(out: &mut Vec<u8>, request: &Request<'_>) {
         Completion::Evicted => "evicted",
     }
     .into();
+    if let Agreement::Within(error_ns) = request.agreement() {
+        object["clock_error"] = error_ns.into();
+    }
     object["oddities"] = oddities.into();
     line(out, &object);
     for (at, step) in request.steps.iter().enumerate() {
@@ -189,6 +196,9 @@ fn span(out: &mut Vec<u8>, at: usize, step: &Step<'_>) {
     number(out, "self", step.self_ns);
     if let Some(moved) = step.moved_ns {
         let _ = write!(out, ",\"moved\":{moved}");
+    }
+    if let Some(SpanClock { offset_ns, error_ns, .. }) = step.clock {
+        let _ = write!(out, ",\"clock\":{{\"offset\":{offset_ns},\"error\":{error_ns}}}");
     }
     if let Some(own) = &step.own {
         own_time(out, own);

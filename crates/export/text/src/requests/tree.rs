@@ -11,7 +11,7 @@ use crate::info::units::{duration, plural};
 use crate::time::{TimeFormat, TimePrinter};
 use blkkin_model::{Kind, TagRef, ValueRef};
 use blkkin_reader::Text;
-use blkkin_spans::{Request, Step};
+use blkkin_spans::{Agreement, Request, Step};
 
 /// Layout and content of a drawn request tree.
 #[derive(Clone, Copy, Debug)]
@@ -135,6 +135,14 @@ impl TreePrinter {
         let errors = request.errors() as u64;
         if errors > 0 {
             pieces.push((Tone::Alarm, plural(errors, "error")));
+        }
+        match request.agreement() {
+            Agreement::Unmeasured => {}
+            Agreement::Within(error_ns) => {
+                let sign = if self.theme.ascii { "+-" } else { "±" };
+                pieces.push((Tone::Faint, format!("clocks {sign}{}", self.duration(error_ns))));
+            }
+            Agreement::Partial => pieces.push((Tone::Alarm, "some clocks unknown".to_owned())),
         }
         pieces.extend(
             oddities::request_remarks(request).into_iter().map(|words| (Tone::Alarm, words)),

@@ -10,7 +10,7 @@ use crate::exit::{self, Error, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::{describe_losses, ignore_closed_pipe, plural};
 use crate::progress::ProgressLine;
-use blkkin_reader::{Reading, Stats};
+use blkkin_reader::{Reading, Stats, Times};
 use blkkin_spans::Collector;
 use follow::FollowResult;
 use printing::Printing;
@@ -30,6 +30,10 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
             .hint("add --follow"));
     }
     let opened = args.input.open()?;
+    let mut unaligned = Vec::new();
+    if args.times() == Times::Aligned {
+        unaligned.extend(opened.traces.iter().flat_map(|trace| trace.align()));
+    }
     let reading = Reading::new(&opened.traces);
     let color = args.color.applies(&io::stderr());
     let selection = args.select.resolve(&opened.traces, args.clock_gmt, color)?;
@@ -47,7 +51,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     if !collector.sink.is_over() {
         let _ = collector.finish();
     }
-    stats.problems.splice(0..0, opened.problems.iter().cloned());
+    stats.problems.splice(0..0, opened.problems.iter().cloned().chain(unaligned));
     conclude(collector, &stats, args.kernel, &interrupt)
 }
 

@@ -5,6 +5,7 @@ use crate::input::{InputArgs, SelectArgs};
 use crate::live::RelayArgs;
 use crate::output::ColorChoice;
 use crate::values;
+use blkkin_reader::Times;
 use blkkin_spans::Limits;
 use blkkin_text::time::parse_duration;
 
@@ -91,6 +92,13 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Requests")]
     pub(super) correct_skew: bool,
 
+    /// Leave times as they were recorded
+    ///
+    /// Otherwise, times are corrected by the offsets of the nodes' clocks that a relay has measured,
+    /// if there are any: `clocks ±40us` in a request's first line is how well its nodes agree then.
+    #[arg(long, help_heading = "Times")]
+    pub(super) recorded_times: bool,
+
     /// Draw requests as trees; the default without --json and --to
     #[arg(long, conflicts_with = "json", help_heading = "Output")]
     pub(super) tree: bool,
@@ -134,6 +142,11 @@ pub(crate) struct Args {
 }
 
 impl Args {
+    /// Returns whether times are corrected.
+    pub(super) fn times(&self) -> Times {
+        if self.recorded_times { Times::Recorded } else { Times::Aligned }
+    }
+
     /// Returns the limits for the assembly of requests.
     pub(super) fn limits(&self) -> Limits {
         let usual = Limits::default();
