@@ -3,7 +3,7 @@
 
 import type { OutlineAnswer, Span } from '../api';
 import { nanoseconds } from '../format';
-import { type Own, OwnColumns, ownFromAnswer, ownOf } from './own';
+import { nanosecondsOf, type Own, OwnColumns, ownFromAnswer, ownOf } from './own';
 
 /** Values of `parents` that are not rows. */
 export const NO_PARENT = -1;
@@ -13,6 +13,9 @@ export const LOST_PARENT = -2;
 export const ROWS_MAX = 250_000;
 
 export const KINDS = ['internal', 'client', 'server', 'producer', 'consumer'];
+/** Key of the tag with the error of the clock of a span's machine. */
+export const CLOCK_ERROR = 'blkkin.clock_error_ns';
+
 export const CLIENT = 1;
 export const SERVER = 2;
 export const PRODUCER = 3;
@@ -51,6 +54,8 @@ export interface Columns {
   /** Index of each row's entry in `own`, or -1. */
   owns: Int32Array;
   own: Own;
+  /** Error of the clock of a machine's first span in nanoseconds; NaN for other spans, and if it was not measured. */
+  clockErrors: Float64Array;
 }
 
 /** The input does not have the expected form. */
@@ -101,6 +106,7 @@ function empty(rows: number, notes: number): Columns {
     },
     owns: new Int32Array(rows).fill(-1),
     own: new OwnColumns().done(),
+    clockErrors: new Float64Array(rows).fill(Number.NaN),
   };
 }
 
@@ -139,6 +145,10 @@ export function fromAnswer(answer: OutlineAnswer): Columns {
     columns.notes.values[note] = index(annotations.values[note], strings.length);
   }
   columns.notes.more = number(annotations?.more) || 0;
+  for (const [at, of] of (Array.isArray(answer.clocks?.rows) ? answer.clocks.rows : []).entries()) {
+    const row = index(of, rows);
+    if (row >= 0) columns.clockErrors[row] = nanosecondsOf(answer.clocks?.errors?.[at]) ?? Number.NaN;
+  }
   return { ...columns, ...ownFromAnswer(answer.own, columns.durations) };
 }
 
@@ -176,6 +186,8 @@ export function fromSpans(traceId: string, all: Span[]): Columns {
     columns.names[row] = word(span.name);
     columns.kinds[row] = Math.max(0, KINDS.indexOf(span.kind ?? 'internal'));
     columns.errors[row] = span.isError ? 1 : 0;
+    const error = span.tags.find((tag) => tag.key === CLOCK_ERROR);
+    columns.clockErrors[row] = nanosecondsOf(error?.value) ?? Number.NaN;
     columns.owns[row] = owns.add(ownOf(span.tags, columns.durations[row]));
     if (begin !== null) end = Math.max(end, columns.starts[row] + (columns.durations[row] || 0));
     for (const annotation of span.annotations) {

@@ -2,7 +2,8 @@
 
 import { expect, it } from 'vitest';
 import { corrected } from './skew';
-import { treeOf } from './testing';
+import { CLOCK_ERROR, fromSpans } from './outline';
+import { spanOf, treeOf } from './testing';
 import { arrange } from './tree';
 
 const named = (tree: ReturnType<typeof treeOf>, name: string) => tree.names.findIndex((at) => tree.strings[at] === name);
@@ -15,6 +16,21 @@ it('marks a call that starts before its caller, or ends after the answer', () =>
   expect([late.skewed, late.skewNs]).toEqual([1, 50_000]);
   // A difference of one microsecond comes from rounding, and is not reported as skew.
   expect(treeOf([['a', '', 1000, 5000, 'web', 'client'], ['b', 'a', 0, 4000, 'api', 'server']]).skewed).toBe(0);
+});
+
+it('takes no difference for it that is within the error of the clocks', () => {
+  const spans = (error: number | string) => {
+    const [a, b] = [spanOf('a', '', 3000, 5000, 'web', 'client'), spanOf('b', 'a', 0, 4000, 'api', 'server')];
+    const c = spanOf('c', 'b', 10, 20, 'api');
+    a.tags = [{ key: CLOCK_ERROR, value: 500, type: 'int', origin: 'span' }];
+    b.tags = [{ key: CLOCK_ERROR, value: error, type: 'int', origin: 'span' }];
+    return arrange(fromSpans('1', [a, b, c]));
+  };
+  const within = spans(1500);
+  expect([within.skewed, within.agreementNs]).toEqual([0, 2000]);
+  expect(corrected(within).starts).toEqual(within.starts);
+  expect([spans('1499').skewed, spans('1499').agreementNs]).toEqual([1, 1999]);
+  expect([spans('soon').skewed, spans(-1).agreementNs]).toEqual([1, Number.NaN]);
 });
 
 it('takes nothing asynchronous for it', () => {

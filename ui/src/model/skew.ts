@@ -16,8 +16,29 @@ export interface Skew {
   skewNs: number;
 }
 
+/** Returns the time within which the clocks of all machines agree; NaN if fewer than two were measured. */
+export function agreementOf(errors: Float64Array): number {
+  let [first, second] = [Number.NaN, Number.NaN];
+  for (const error of errors) {
+    if (Number.isNaN(error)) continue;
+    if (Number.isNaN(first) || error > first) [first, second] = [error, first];
+    else if (Number.isNaN(second) || error > second) second = error;
+  }
+  return first + second;
+}
+
+/** Returns the error of the clock of each row's machine. Parents must come before children. */
+function errorsByRow({ parents, clockErrors }: Columns): Float64Array {
+  const errors = clockErrors.slice();
+  for (let row = 0; row < errors.length; row += 1) {
+    if (Number.isNaN(errors[row]) && parents[row] >= 0) errors[row] = errors[parents[row]];
+  }
+  return errors;
+}
+
 /** Returns by how many nanoseconds a row must move to fit into its parent of another service; 0 if it fits. */
-function offBy({ parents, starts, durations, services, kinds }: Columns, row: number, parentMoves: number, moves: number): number {
+function offBy(columns: Columns, row: number, parentMoves: number, moves: number, errors: Float64Array): number {
+  const { parents, starts, durations, services, kinds, clockErrors } = columns;
   const parent = parents[row];
   if (parent < 0 || services[row] === services[parent]) return 0;
   const [from, begin] = [starts[parent] + parentMoves, starts[row] + moves];
@@ -25,8 +46,10 @@ function offBy({ parents, starts, durations, services, kinds }: Columns, row: nu
   const rest = durations[parent] - durations[row];
   // Messages are consumed at any later time, and other spans may outlive their caller unless it waits for them.
   const isCall = (kinds[parent] === CLIENT || kinds[row] === SERVER) && kinds[row] !== CONSUMER && kinds[parent] !== PRODUCER;
-  const isEarly = begin < from - TOLERANCE_NS;
-  const isLate = kinds[parent] === CLIENT && isCall && rest >= 0 && begin - from > rest + TOLERANCE_NS;
+  // A row without an error of its own is of its parent's machine.
+  const tolerance = TOLERANCE_NS + (Number.isNaN(clockErrors[row]) ? 0 : clockErrors[row] + (errors[parent] || 0));
+  const isEarly = begin < from - tolerance;
+  const isLate = kinds[parent] === CLIENT && isCall && rest >= 0 && begin - from > rest + tolerance;
   if (!isEarly && !isLate) return 0;
   // Moves the span to the middle of its caller: equal delays in both directions are assumed.
   return isCall && rest >= 0 ? from + rest / 2 - begin : from - begin;
@@ -34,9 +57,10 @@ function offBy({ parents, starts, durations, services, kinds }: Columns, row: nu
 
 export function skewOf(columns: Columns): Skew {
   const marks = new Uint8Array(columns.parents.length);
+  const errors = errorsByRow(columns);
   let [skewed, skewNs] = [0, 0];
   for (let row = 0; row < marks.length; row += 1) {
-    if (offBy(columns, row, 0, 0) === 0) continue;
+    if (offBy(columns, row, 0, 0, errors) === 0) continue;
     const parent = columns.parents[row];
     marks[row] = 1;
     skewed += 1;
@@ -51,6 +75,7 @@ export function skewOf(columns: Columns): Skew {
 export function corrected(tree: Tree): Columns {
   const rows = tree.parents.length;
   const moves = new Float64Array(rows);
+  const errors = errorsByRow(tree);
   // Each service has one offset; a row that this offset does not fit gets its own.
   const clocks = new Map<number, number>();
   for (let row = 0; row < rows; row += 1) {
@@ -59,7 +84,7 @@ export function corrected(tree: Tree): Columns {
     if (parent >= 0 && tree.services[parent] === service) moves[row] = moves[parent];
     else {
       const known = clocks.get(service) ?? 0;
-      moves[row] = known + (parent < 0 ? 0 : offBy(tree, row, moves[parent], known));
+      moves[row] = known + (parent < 0 ? 0 : offBy(tree, row, moves[parent], known, errors));
     }
     if (!clocks.has(service)) clocks.set(service, moves[row]);
   }

@@ -2,7 +2,7 @@
 // failures. Start at arrange().
 
 import { type Columns, LOST_PARENT, NO_PARENT } from './outline';
-import { skewOf } from './skew';
+import { agreementOf, skewOf } from './skew';
 
 /** Columns in depth-first order: the descendants of a row directly follow it. */
 export interface Tree extends Columns {
@@ -26,6 +26,8 @@ export interface Tree extends Columns {
   skewMarks: Uint8Array;
   skewed: number;
   skewNs: number;
+  /** Time in nanoseconds within which the clocks of the machines agree; NaN if it was not measured, or for one machine. */
+  agreementNs: number;
 }
 
 export function arrange(columns: Columns): Tree {
@@ -60,6 +62,7 @@ export function arrange(columns: Columns): Tree {
     skewMarks: skew.marks,
     skewed: skew.skewed,
     skewNs: skew.skewNs,
+    agreementNs: agreementOf(sorted.clockErrors),
     notes: sortNotes(sorted.notes),
     depths,
     ends,
@@ -254,6 +257,7 @@ function permute(columns: Columns, order: Uint32Array): Columns {
     kinds: move(columns.kinds),
     errors: move(columns.errors),
     owns: move(columns.owns),
+    clockErrors: move(columns.clockErrors),
     notes: { ...columns.notes, rows: columns.notes.rows.map((row) => places[row]) },
   };
 }

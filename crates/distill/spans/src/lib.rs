@@ -44,7 +44,7 @@
 //! # Clocks
 //!
 //! If the times of traces were corrected by offsets of clocks, each span has the error of that
-//! ([`Step::clock`]). The first span of each machine has it as a tag, too ([`CLOCK_ERROR`]): the
+//! ([`Step::clock`]). The first span of each machine has it as a tag, too ([`CLOCK_ERROR_KEY`](blkkin_model::CLOCK_ERROR_KEY)): the
 //! spans of other machines may be assembled elsewhere.
 //!
 //! # Order
@@ -82,4 +82,4 @@ pub use extract::Extractor;
 pub use own_time::{BANDS_MAX, Band, Detail, DiskTime, OwnKind, OwnTime};
 pub use refusal::{Example, Reason, Refusals};
 pub use report::{Activity, CompleteSpan, ReportContent, SpanReport};
-pub use request::{CLOCK_ERROR, Completion, END, LOST, Oddities, Oddity, Request, START, Step};
+pub use request::{Completion, END, LOST, Oddities, Oddity, Request, START, Step};

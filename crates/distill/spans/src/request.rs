@@ -65,10 +65,6 @@ pub const END: &str = "blkkin.end";
 /// Key of the tag that marks a span whose start may be lost; the value is [`LOST`].
 pub const START: &str = "blkkin.start";
 
-/// Key of the tag with the error of the clock of a span's machine, in nanoseconds. The first span of
-/// each machine has it.
-pub const CLOCK_ERROR: &str = "blkkin.clock_error_ns";
-
 /// Value of the tags [`END`] and [`START`].
 pub const LOST: &str = "lost";
 

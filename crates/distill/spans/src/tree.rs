@@ -8,13 +8,12 @@ use crate::losses::Losses;
 use crate::open_request::{Body, StoredActivity};
 use crate::own_time;
 use crate::parents::{self, Children};
-use crate::request::{
-    CLOCK_ERROR, Completion, END, LOST, Oddities, Oddity, Request, START, Step, bit,
-};
+use crate::request::{Completion, END, LOST, Oddities, Oddity, Request, START, Step, bit};
 use crate::resolver::Resolver;
 use crate::skew;
 use blkkin_model::{
-    AnnotationRef, EndpointRef, Origin, SpanId, SpanRef, Status, TagRef, TraceId, ValueRef,
+    AnnotationRef, CLOCK_ERROR_KEY, EndpointRef, Origin, SpanId, SpanRef, Status, TagRef, TraceId,
+    ValueRef,
 };
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -281,7 +280,7 @@ impl<'b> TreeBuilder<'b> {
             }
             if let Some(error_ns) = clock_error(at) {
                 let error_ns = i64::try_from(clocks::rounded(error_ns)).unwrap_or(i64::MAX);
-                add(CLOCK_ERROR, ValueRef::Int(error_ns), Origin::Span);
+                add(CLOCK_ERROR_KEY, ValueRef::Int(error_ns), Origin::Span);
             }
             // The sort is stable, so the latest value of a key comes last.
             values.sort_by(|(a, _), (b, _)| (a.key, a.origin).cmp(&(b.key, b.origin)));

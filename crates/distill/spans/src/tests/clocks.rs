@@ -1,10 +1,10 @@
 //! Requests of several machines, whose clocks were corrected with known errors.
 
 use super::{TreeText, report};
-use crate::{Agreement, Assembler, CLOCK_ERROR, Limits, Request, SpanReport};
+use crate::{Agreement, Assembler, Limits, Request, SpanReport};
 use blkkin_ctf::clock_offsets::{Measurement, Offsets};
 use blkkin_ctf::schema::{Clock, ClockOrigin, Uuid};
-use blkkin_model::ValueRef;
+use blkkin_model::{CLOCK_ERROR_KEY, ValueRef};
 use blkkin_reader::Alignment;
 use std::ops::ControlFlow;
 
@@ -65,7 +65,7 @@ fn the_first_span_of_each_machine_tells_its_error() {
             .steps
             .iter()
             .map(|step| {
-                let tag = step.span.tags.iter().find(|tag| tag.key == CLOCK_ERROR)?;
+                let tag = step.span.tags.iter().find(|tag| tag.key == CLOCK_ERROR_KEY)?;
                 match tag.value {
                     ValueRef::Int(number) => Some(number),
                     _ => None,
@@ -86,7 +86,7 @@ fn the_first_span_of_each_machine_tells_its_error() {
     assemble(&input, &[], |request| {
         assert_eq!(request.agreement(), Agreement::Unmeasured);
         let tags = request.steps.iter().flat_map(|step| step.span.tags);
-        assert!(tags.into_iter().all(|tag| tag.key != CLOCK_ERROR));
+        assert!(tags.into_iter().all(|tag| tag.key != CLOCK_ERROR_KEY));
     });
 }
 

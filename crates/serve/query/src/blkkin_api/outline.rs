@@ -46,6 +46,16 @@ struct OutlineJson<'a> {
     /// Own time of the spans that have it; `None` if no span of the request has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     own: Option<OwnJson<'a>>,
+    /// Errors of the clocks of machines; `None` if no span tells one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clocks: Option<ClocksJson>,
+}
+
+/// Errors of clocks in nanoseconds, each with the row of its machine's first span.
+#[derive(Serialize)]
+struct ClocksJson {
+    rows: Vec<u32>,
+    errors: Vec<u64>,
 }
 
 #[derive(Serialize, Default)]
@@ -135,6 +145,7 @@ fn outline(trace_id: TraceId, rows: &Rows, limit: usize) -> OutlineJson<'_> {
         },
         strings: strings.used,
         own: own(rows, &place),
+        clocks: clocks(rows, &place),
     }
 }
 
@@ -152,6 +163,17 @@ fn own<'a>(rows: &'a Rows, place: &[Option<u32>]) -> Option<OwnJson<'a>> {
         values: placed.iter().map(|(_, it)| &it.value).collect(),
         more: rows.own.count - placed.len() as u64,
     })
+}
+
+/// Returns the errors of clocks of the rows that have a place in the answer.
+fn clocks(rows: &Rows, place: &[Option<u32>]) -> Option<ClocksJson> {
+    let placed =
+        rows.clock_errors.iter().filter_map(|(row, ns)| Some((place[*row as usize]?, *ns)));
+    let mut placed: Vec<(u32, u64)> = placed.collect();
+    placed.sort_unstable();
+    let (rows, errors) = placed.into_iter().unzip();
+    let clocks = ClocksJson { rows, errors };
+    (!clocks.rows.is_empty()).then_some(clocks)
 }
 
 /// String table of an answer. Strings are numbered in the order in which they are first used.
@@ -272,6 +294,21 @@ mod tests {
             (&told["own"]["rows"], &told["own"]["more"]),
             (&serde_json::json!([1]), &3.into())
         );
+    }
+
+    #[test]
+    fn errors_of_clocks_are_told_of_the_rows_that_have_them() {
+        let error = |value| [TagRef { key: "blkkin.clock_error_ns", value, origin: Origin::Span }];
+        let (whole, text) = (error(ValueRef::Int(40)), error(ValueRef::Str("1300")));
+        let wrong = error(ValueRef::Str("soon"));
+        let spans = [
+            SpanRef { tags: &text, ..span(3, 1, 12) },
+            SpanRef { tags: &whole, ..span(1, 0, 0) },
+            SpanRef { tags: &wrong, ..span(2, 1, 1) },
+        ];
+        let expected = serde_json::json!({ "rows": [0, 2], "errors": [40, 1300] });
+        assert_eq!(told(&spans, 10)["clocks"], expected);
+        assert_eq!(told(&spans[2..], 10).get("clocks"), None);
     }
 
     #[test]

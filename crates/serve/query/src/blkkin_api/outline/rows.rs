@@ -1,7 +1,7 @@
 //! Spans of a request in compact form, for outlines. Start at [`Rows`].
 
 use super::own::OwnValues;
-use blkkin_model::{Kind, SpanRef};
+use blkkin_model::{CLOCK_ERROR_KEY, Kind, SpanRef};
 use blkkin_store::fingerprint;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -52,6 +52,8 @@ pub(super) struct Rows {
     pub(super) annotations: Vec<AnnotationRow>,
     /// Own time, from tags.
     pub(super) own: OwnValues,
+    /// Errors of clocks in nanoseconds, from tags, each with the index of its row.
+    pub(super) clock_errors: Vec<(u32, u64)>,
     /// Number of distinct spans. Duplicates of spans beyond [`ROWS_MAX`] are not recognized, so
     /// they are counted as well. `annotation_count` is the number of annotations of all counted
     /// spans.
@@ -87,6 +89,8 @@ impl Rows {
             return;
         }
         self.seen.insert(print);
+        let error = span.tags.iter().find(|tag| tag.key == CLOCK_ERROR_KEY);
+        self.clock_errors.extend(error.and_then(|tag| Some((row, tag.value.nanoseconds()?))));
         for annotation in span.annotations {
             if self.annotations.len() < ANNOTATIONS_MAX {
                 let value = self.text(annotation.value);
