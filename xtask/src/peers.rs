@@ -160,6 +160,13 @@ const PEERS: [Peer; 22] = [
         tests: "probes on functions, by another kernel in a virtual machine",
     },
     Peer {
+        name: "faketime",
+        packages: &["faketime"],
+        fetch: Fetch::Nothing,
+        is_installed: || in_path("faketime"),
+        tests: "nodes whose clocks disagree",
+    },
+    Peer {
         name: "man",
         packages: &["man-db", "groff-base"],
         fetch: Fetch::Nothing,
