@@ -50,7 +50,7 @@ pub(crate) enum Environment {
 /// Folder of the tests' client programs, with npm's lock file.
 const NODE_CLIENTS: &str = "crates/top/blkkin/tests/clients";
 
-const PEERS: [Peer; 22] = [
+const PEERS: [Peer; 23] = [
     Peer {
         name: "lttng",
         packages: &["lttng-tools"],
