@@ -102,6 +102,9 @@ messages! {
         0x0332 ListChunks(session: String = NAME),
         /// Reports that the command for a closed chunk has ended.
         0x0333 ReportHook(report: HookReport = RecordForm),
+        /// Writes the traces of a session without the page cache. The session must not have been
+        /// started yet.
+        0x0334 WriteDirectly(session: String = NAME),
     }
 }
 

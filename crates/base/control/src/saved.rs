@@ -42,6 +42,8 @@ messages! {
         0x050b RedactedRule(rule: RedactedRule = RecordForm),
         /// Retention of a session for snapshots.
         0x050c Retention(retention: SavedRetention = RecordForm),
+        /// Number of a session whose traces are written without the page cache.
+        0x050d Direct(number: u64 = Number),
         /// Session that is forwarded to a relay. It may be destroyed already.
         0x0520 Forward(task: ForwardTask = RecordForm),
         /// Rotation of a session's trace. Records of its chunks follow, the oldest first.

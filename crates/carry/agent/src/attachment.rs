@@ -319,6 +319,7 @@ impl Attachment {
                 continue;
             }
             let key = StreamKey { stream, cpu: ring as u32 };
+            trace.fit(&mut packets);
             let before = trace.size(key);
             if ring < self.rings.count() {
                 self.rings.announce(ring, (before, before + packets.size()));

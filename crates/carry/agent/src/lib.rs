@@ -37,6 +37,7 @@ mod confine;
 mod connection;
 mod date;
 mod deferred_close;
+mod direct;
 mod directories;
 mod dividing;
 mod effect;

@@ -92,6 +92,17 @@ const NETWORK: [&str; 38] = [
 /// filter of a container.
 const NO_OPENAT2: [Errno; 2] = [Errno::NOSYS, Errno::PERM];
 
+/// Explains why a file cannot be opened without the page cache.
+fn no_direct(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::InvalidInput => {
+            let why = "the file system cannot be written without the page cache (--direct)";
+            io::Error::new(io::ErrorKind::Unsupported, why)
+        }
+        _ => error,
+    }
+}
+
 impl AsFd for Base {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
@@ -201,6 +212,36 @@ impl Output {
     pub(crate) fn create_file(&self, path: &Path) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         self.open_at(path, flags, Mode::from_raw_mode(0o666)).map(File::from)
+    }
+
+    /// Makes a file as [`create_file`](Self::create_file) does, for writing without the page cache.
+    pub(crate) fn create_direct_file(&self, path: &Path) -> io::Result<File> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let opened = self.open_at(path, flags | OFlags::DIRECT, Mode::from_raw_mode(0o666));
+        opened.map(File::from).map_err(|error| {
+            let _ = self.remove_file(path);
+            no_direct(error)
+        })
+    }
+
+    /// Fails if files of a trusted output cannot be written without the page cache. Succeeds if that
+    /// is unknown.
+    pub(crate) fn check_direct(&self) -> io::Result<()> {
+        let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::DIRECT | OFlags::CLOEXEC;
+        let above = self.path.ancestors().find(|above| above.is_dir());
+        let opened = self.owner.act(|| match above {
+            Some(above) => Ok(drop(rustix::fs::open(above, flags, Mode::from_raw_mode(0o600))?)),
+            None => Ok(()),
+        });
+        match opened {
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => Err(no_direct(error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns whether users cannot make this output block the agent.
+    pub(crate) fn is_trusted(&self) -> bool {
+        self.root.is_none()
     }
 
     /// Opens an existing regular file for reading and writing. Fails without blocking if a user has

@@ -364,6 +364,7 @@ impl Program {
             for ring in 0..attachment.rings.count() {
                 let mark = attachment.rings.mark(ring);
                 packets.clear();
+                packets.copy_events(trace.is_direct());
                 attachment.rings.read_packets(ring, &mut packets, trace.room());
                 if packets.is_empty() {
                     continue;
@@ -381,6 +382,7 @@ impl Program {
                 let described = refreshed
                     .and_then(|_| attachment.describe(self.catalog.as_ref(), trace, &self.account));
                 let key = attachment.file_of(ring);
+                trace.fit(&mut packets);
                 let before = trace.size(key);
                 attachment.rings.announce(ring, (before, before + packets.size()));
                 match described.and_then(|()| trace.append(key, &mut packets, &attachment.rings)) {
@@ -519,6 +521,7 @@ impl Program {
                     continue;
                 }
                 let key = attachment.file_of(ring);
+                trace.fit(&mut packets);
                 let before = trace.size(key);
                 attachment.rings.announce(ring, (before, before + packets.size()));
                 if let Err(error) = trace.append(key, &mut packets, &attachment.rings) {

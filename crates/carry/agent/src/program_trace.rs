@@ -109,6 +109,7 @@ pub(crate) fn prepare(
     page_cache: &Option<PageCacheTrimmer>,
 ) {
     trace.trim_by(page_cache.clone());
+    trace.write_by(session.direct.clone());
     trace.limit_by(session.size_limit.clone());
     trace.charge_to(program.account.clone());
     let chunk = session.chunks.as_ref().and_then(|one| one.chunk_of(trace.directory()));

@@ -296,6 +296,11 @@ impl RequestHandler<'_> {
                 self.sessions.list[at].size_limit.set(size_max);
                 Ok(Answer::Done(vec![]))
             }
+            Request::WriteDirectly(session) => {
+                let at = self.find(who, &session)?;
+                self.write_directly(at)?;
+                Ok(Answer::Done(vec![]))
+            }
             Request::DivideSession(SessionRotation { session, rotation }) => {
                 let at = self.find(who, &session)?;
                 if self.sessions.forwardings.has(self.sessions.list[at].id) {
@@ -523,6 +528,7 @@ impl RequestHandler<'_> {
             channels: Vec::new(),
             snapshots: 0,
             size_limit: Arc::default(),
+            direct: None,
             rates: Rates::default(),
             chunks: None,
         });
@@ -530,6 +536,28 @@ impl RequestHandler<'_> {
     }
 
     /// Forwards a session to a relay.
+    /// Makes a session write without the page cache.
+    fn write_directly(&mut self, at: usize) -> Result<(), Failed> {
+        let session = &mut self.sessions.list[at];
+        if session.purpose == Purpose::Snapshot || session.activity != Activity::New {
+            let what = "only a session that records to files can write without the page cache, and \
+                        only before it is started";
+            return Err(failed(code::WRONG_STATE, what));
+        }
+        // The agent waits for the disk, and with it all other users.
+        if !session.output.is_trusted() {
+            let what = "only root may write without the page cache by an agent of several users";
+            let hint = Some("use an agent of your own: `blkkin record --direct`".into());
+            return Err(Failed { hint, ..failed(code::NOT_PERMITTED, what) });
+        }
+        session
+            .output
+            .check_direct()
+            .map_err(|error| failed(code::BAD_VALUE, error.to_string()))?;
+        session.direct = Some(Arc::default());
+        Ok(())
+    }
+
     fn forward_session(&mut self, who: Requester, forward: SessionForward) -> Outcome {
         let SessionForward { session: name, destination } = forward;
         let at = self.find(who, &name)?;
@@ -834,6 +862,7 @@ impl RequestHandler<'_> {
             replies.extend(self.sessions.retention_reply(id));
             replies.extend(self.sessions.forwardings.reply(id));
             replies.extend(session.size_limit.size_max().map(Reply::SizeMax));
+            replies.extend(session.direct.iter().map(|one| Reply::Direct(one.slowest_ns())));
             replies.extend(dividing::summary(session));
             for channel in &session.channels {
                 replies.push(match channel.is_kernel {

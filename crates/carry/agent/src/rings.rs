@@ -73,9 +73,37 @@ pub(crate) struct Packets {
     copied: Vec<u8>,
     /// Ranges of the packets' events in the rings' memory; empty if the events are in `copied`.
     in_place: Vec<Range<usize>>,
+    /// Set if events are copied in any case.
+    is_copy: bool,
 }
 
 impl Packets {
+    /// Sets whether the events of packets that are read from now on are copied in any case.
+    pub(crate) fn copy_events(&mut self, is_copy: bool) {
+        self.is_copy = is_copy;
+    }
+
+    /// Returns the headers and events of packets that were copied.
+    pub(crate) fn copied(&self) -> &[u8] {
+        &self.copied
+    }
+
+    /// Adds padding to the last packet, so that the size of all is a multiple of `size`. The events
+    /// must be copied.
+    pub(crate) fn pad(&mut self, size: u64) {
+        assert!(self.in_place.is_empty(), "their memory has no room for padding");
+        let whole = self.size().next_multiple_of(size);
+        let padding = whole - self.size();
+        let Some(last) = self.headers.last_mut() else { return };
+        let start = (whole - padding - last.packet_size) as usize;
+        last.packet_size += padding;
+        let bytes = last.to_bytes();
+        self.copied.resize(whole as usize, 0);
+        if let Some(own) = self.copied.get_mut(start..start + bytes.len()) {
+            own.copy_from_slice(&bytes);
+        }
+    }
+
     pub(crate) fn clear(&mut self) {
         self.headers.clear();
         self.copied.clear();
@@ -350,7 +378,7 @@ impl Rings {
     /// the ring holds invalid data.
     pub(crate) fn read_packets(&mut self, ring: usize, packets: &mut Packets, room: u64) {
         let (reader, counts) = &mut self.readers[ring];
-        let in_place = reader.takes_in_place(&self.shape);
+        let in_place = !packets.is_copy && reader.takes_in_place(&self.shape);
         let (mut size, mut overwritten) = (packets.size(), 0);
         let ring_size = self.shape.ring_size() as u64;
         let next_max = self.shape.subbuffer_size as u64;

@@ -134,6 +134,10 @@ impl SavedState {
                 let session = self.sessions.iter().find(|session| session.id == number);
                 session.iter().for_each(|session| session.size_limit.set(size_max));
             }
+            StateRecord::Direct(number) => {
+                let session = self.sessions.iter_mut().find(|session| session.id == number);
+                session.into_iter().for_each(|session| session.direct = Some(Arc::default()));
+            }
             StateRecord::Forward(task) => self.forwardings.add(task, true),
             StateRecord::Retention(SavedRetention { number, retention }) => {
                 let mut sessions = self.sessions.iter_mut();
@@ -203,6 +207,7 @@ fn session(saved: SavedSession, account: &Arc<Account>) -> Session {
         channels: Vec::new(),
         snapshots: saved.snapshots,
         size_limit: Arc::default(),
+        direct: None,
         rates: Rates::default(),
         chunks: None,
     }

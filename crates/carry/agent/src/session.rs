@@ -2,6 +2,7 @@
 
 use crate::chunks::SessionChunks;
 use crate::clock::Rates;
+use crate::direct::DirectWriter;
 use crate::output::Output;
 use crate::owner::Owner;
 use crate::process::{Executable, Process};
@@ -39,6 +40,8 @@ pub(crate) struct Session {
     pub(crate) snapshots: u32,
     /// Limit on the total size of the session's traces.
     pub(crate) size_limit: Arc<SizeLimit>,
+    /// Writer of packets without the page cache, if that was chosen.
+    pub(crate) direct: Option<Arc<DirectWriter>>,
     /// Rates of the programs' clocks, which all traces of the session share.
     pub(crate) rates: Rates,
     /// Chunks of the session's trace; `None` if the trace is not divided.

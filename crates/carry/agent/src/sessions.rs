@@ -494,6 +494,9 @@ impl Sessions {
             if let Some(size_max) = session.size_limit.size_max() {
                 note(StateRecord::Limit(SavedLimit { number: session.id, size_max }));
             }
+            if session.direct.is_some() {
+                note(StateRecord::Direct(session.id));
+            }
             if session.retention != Retention::default() {
                 let (number, retention) = (session.id, session.retention);
                 note(StateRecord::Retention(SavedRetention { number, retention }));

@@ -8,6 +8,7 @@
 use crate::chunk_meter::ChunkMeter;
 use crate::chunk_name::is_uuid_of;
 use crate::clock::Rate;
+use crate::direct::{BLOCK, DirectWriter};
 use crate::metadata::{self, Domain};
 use crate::notebook::Note;
 use crate::output::Output;
@@ -22,6 +23,7 @@ use blkkin_ctf::schema::{EnvValue, Schema, Uuid};
 use blkkin_ctf::tsdl::{WriteProgress, write_additions};
 use blkkin_lttng::{INDEX_HEADER_SIZE, IndexEntry, IndexLayout, PacketIndex, index_path};
 use blkkin_ring::packet::{self, Header};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, Read};
@@ -89,6 +91,8 @@ pub(crate) struct Trace {
     /// Trimmer of the trace's memory in the page cache. Snapshots have none: they are small, and
     /// read soon.
     page_cache: Option<PageCacheTrimmer>,
+    /// Writer of packets without the page cache, if that was chosen.
+    direct: Option<Arc<DirectWriter>>,
 }
 
 /// The stream of a channel in this trace.
@@ -190,6 +194,7 @@ impl Trace {
             account: None,
             may_postpone: false,
             page_cache: None,
+            direct: None,
         }
     }
 
@@ -237,6 +242,7 @@ impl Trace {
             account: None,
             may_postpone: false,
             page_cache: None,
+            direct: None,
         })
     }
 
@@ -278,6 +284,11 @@ impl Trace {
         let index = Some((index, INDEX_HEADER_SIZE as u64));
         let mut file = StreamFile { data: Arc::new(data), size: 0, last: None, index };
         file.find_end(kept)?;
+        // Packets that were written through the page cache may end anywhere.
+        if self.direct.is_some() && file.size.is_multiple_of(BLOCK) {
+            let flags = fcntl_getfl(&file.data)?;
+            fcntl_setfl(&file.data, flags | OFlags::DIRECT)?;
+        }
         self.size_limit.iter().for_each(|bound| bound.add_continued(file.size));
         let last = file.last;
         self.files.insert(key, file);
@@ -303,6 +314,24 @@ impl Trace {
     /// Sets the trimmer that drops the trace's pages from the page cache.
     pub(crate) fn trim_by(&mut self, behind: Option<PageCacheTrimmer>) {
         self.page_cache = behind;
+    }
+
+    /// Sets the writer for packets without the page cache; `None` for the page cache.
+    pub(crate) fn write_by(&mut self, direct: Option<Arc<DirectWriter>>) {
+        self.direct = direct;
+    }
+
+    /// Returns whether packets are written without the page cache. Their events must be copied.
+    pub(crate) fn is_direct(&self) -> bool {
+        self.direct.is_some()
+    }
+
+    /// Gives packets the sizes that they will have in the file, before they are announced and
+    /// appended.
+    pub(crate) fn fit(&self, packets: &mut Packets) {
+        if self.direct.is_some() {
+            packets.pad(BLOCK);
+        }
     }
 
     /// Sets the limit on the total size of the session's traces.
@@ -489,7 +518,10 @@ impl Trace {
             return Ok(());
         }
         let (data, index) = self.paths(key);
-        let file = self.output.create_file(&data)?;
+        let file = match self.direct {
+            None => self.output.create_file(&data)?,
+            Some(_) => self.output.create_direct_file(&data)?,
+        };
         let index = match self.note.is_some().then(|| self.create_index(&index)).transpose() {
             Ok(index) => index.map(|index| (index, INDEX_HEADER_SIZE as u64)),
             Err(error) => {
@@ -545,10 +577,10 @@ impl Trace {
                     bound.check(packets.size())?;
                     self.space.take(&file.data, packets.size())?;
                 }
-                file.append(packets, rings)?;
+                file.append(packets, rings, self.direct.as_deref())?;
                 self.size_limit.iter().for_each(|bound| bound.add(packets.size()));
                 self.chunk.add(packets.size());
-                if let Some(behind) = &self.page_cache {
+                if let Some(behind) = self.page_cache.as_ref().filter(|_| self.direct.is_none()) {
                     behind.queue_due(&file.data, before..file.size);
                 }
                 Ok(())
@@ -630,18 +662,26 @@ impl StreamFile {
         self.data.set_len(0)
     }
 
-    fn append(&mut self, packets: &Packets, rings: &Rings) -> io::Result<()> {
+    fn append(
+        &mut self,
+        packets: &Packets,
+        rings: &Rings,
+        direct: Option<&DirectWriter>,
+    ) -> io::Result<()> {
         let mut entries = Vec::new();
         let mut offset = self.size;
         for header in packets.headers() {
             index_entry(offset, header, &mut entries);
             offset += header.packet_size;
         }
-        let written =
-            rings.write(packets, &self.data, self.size).and_then(|()| match &self.index {
-                Some((index, size)) => index.write_all_at(&entries, *size),
-                None => Ok(()),
-            });
+        let written = match direct {
+            None => rings.write(packets, &self.data, self.size),
+            Some(direct) => direct.write(packets, &self.data, self.size),
+        };
+        let written = written.and_then(|()| match &self.index {
+            Some((index, size)) => index.write_all_at(&entries, *size),
+            None => Ok(()),
+        });
         if written.is_err() {
             // Readers must not find an incomplete packet. If the truncation fails too, the file
             // ends in one, which readers report.

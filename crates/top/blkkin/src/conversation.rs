@@ -182,6 +182,9 @@ pub(crate) struct SessionDetails {
     pub(crate) forwarding: Option<Forwarding>,
     /// Limit on the total size of the session's traces in bytes.
     pub(crate) size_max: Option<u64>,
+    /// Duration of the longest write in nanoseconds, if the traces are written without the page
+    /// cache.
+    pub(crate) direct: Option<u64>,
     /// Summary of the chunks, if the session's trace is divided.
     pub(crate) chunks: Option<Chunks>,
 }
@@ -356,6 +359,7 @@ fn group_by_session(replies: Vec<Reply>) -> Vec<SessionDetails> {
                     forwarding: None,
                     reaches: Vec::new(),
                     size_max: None,
+                    direct: None,
                     chunks: None,
                 });
             }
@@ -374,6 +378,7 @@ fn group_by_session(replies: Vec<Reply>) -> Vec<SessionDetails> {
             (Reply::Retention(retention), Some(last)) => last.retention = Some(retention),
             (Reply::Reach(reach), Some(last)) => last.reaches.push(reach),
             (Reply::SizeMax(size_max), Some(last)) => last.size_max = Some(size_max),
+            (Reply::Direct(slowest_ns), Some(last)) => last.direct = Some(slowest_ns),
             (Reply::Chunks(chunks), Some(last)) => last.chunks = Some(chunks),
             _ => {}
         }
@@ -390,6 +395,7 @@ fn names_of(request: &Request) -> (Option<&str>, Option<&str>) {
         | Request::DestroySession(session)
         | Request::ClearSession(session)
         | Request::RotateSession(session)
+        | Request::WriteDirectly(session)
         | Request::ListChunks(session) => (Some(session), None),
         Request::DivideSession(rotation) => (Some(&rotation.session), None),
         Request::ReportHook(report) => (Some(&report.session), None),

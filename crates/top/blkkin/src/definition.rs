@@ -24,6 +24,8 @@ pub(crate) struct Definition {
     pub(crate) net: Option<Relay>,
     /// Limit on the total size of the session's traces in bytes.
     pub(crate) size_max: Option<u64>,
+    /// Set if the traces are written without the page cache.
+    pub(crate) is_direct: bool,
     /// Rotation of the trace, if it is divided into chunks.
     pub(crate) rotation: Option<Rotation>,
     pub(crate) channels: Vec<SessionChannel>,

@@ -59,6 +59,7 @@ impl PrivateAgent {
         session: &str,
         output: &Path,
         rotation: Option<Rotation>,
+        is_direct: bool,
         channel: Channel,
         selection: Selection,
     ) -> Result<(), Error> {
@@ -73,7 +74,8 @@ impl PrivateAgent {
             Request::StartSession(name()),
         ];
         let divide = divide.map(Request::DivideSession);
-        for request in [create].into_iter().chain(divide).chain(others) {
+        let direct = is_direct.then(|| Request::WriteDirectly(name()));
+        for request in [create].into_iter().chain(divide).chain(direct).chain(others) {
             self.client.request_all(&request)?;
         }
         Ok(())

@@ -103,6 +103,13 @@ pub(crate) struct Args {
     #[command(flatten)]
     rotation: RotationArgs,
 
+    /// Write without the page cache, for large recordings
+    ///
+    /// What is written does not push other programs' pages out of memory. Events wait in the rings
+    /// while the disk is busy: --subbuf-size and --num-subbuf make them large enough.
+    #[arg(long)]
+    direct: bool,
+
     /// Stop recording when the command ends, even if programs that it started still run
     #[arg(long)]
     no_wait: bool,
@@ -153,7 +160,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     let rotation = args.rotation.rotation();
     let has_hook = rotation.as_ref().is_some_and(|rotation| rotation.hook.is_some());
     let is_divided = rotation.is_some();
-    let recorded = agent.record(&name, &output, rotation, channel(&args), selection(&args));
+    let recorded =
+        agent.record(&name, &output, rotation, args.direct, channel(&args), selection(&args));
     recorded.inspect_err(|_| drop(std::fs::remove_dir(&output)))?;
     let hooks = has_hook.then(|| start_hooks(&agent, &name)).transpose()?;
     let mut switch = Switch::listen(&name, is_divided)?;
@@ -383,6 +391,21 @@ fn wait(
 
 /// Prints a summary of the recording: traces, size, events and losses. Removes the output directory
 /// if it is empty.
+/// Drops the pages of traces, which counting their events has read into the page cache.
+fn drop_pages(directory: &Path) {
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => drop_pages(&path),
+            Ok(kind) if kind.is_file() => {
+                let Ok(file) = std::fs::File::open(path) else { continue };
+                let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
+            }
+            _ => {}
+        }
+    }
+}
+
 fn summarize(
     args: &Args,
     output: &Path,
@@ -416,6 +439,9 @@ fn summarize(
     let opened = blkkin_reader::open(&[Source::Path(output.to_owned())]);
     exit::report_problems(&opened.problems);
     let stats = super::view::count(&Reading::new(&opened.traces), false);
+    if args.direct {
+        drop_pages(output);
+    }
     let seconds = took.as_secs_f64();
     let rate = stats.events as f64 / seconds.max(1e-9);
     let lost = output::describe_losses(&stats);

@@ -119,6 +119,16 @@ struct Create {
     #[arg(long, value_name = "SIZE", value_parser = values::bytes, conflicts_with = "snapshot")]
     size_max: Option<u64>,
 
+    /// Write without the page cache
+    ///
+    /// For large recordings: what is written does not push other programs' pages out of memory. The
+    /// agent waits for the disk at each write, and events wait in the rings meanwhile, those of its
+    /// other sessions, too. So give channels rings (--subbuf-size, --num-subbuf) for the longest
+    /// pause of the disk; `blkkin session list NAME` shows the longest write. Each write ends at a
+    /// multiple of 4 KiB, which costs space at low rates.
+    #[arg(long, conflicts_with = "snapshot")]
+    direct: bool,
+
     /// Send the session to a relay, `blkkin relay` or `lttng-relayd`:
     /// `net://HOST[:CONTROL_PORT[:DATA_PORT]]`, or `nets://` for one with TLS
     ///
@@ -388,6 +398,12 @@ fn create(args: Create) -> Result<Exit, Error> {
     if let Some(size_max) = args.size_max {
         conversation
             .request(&Request::LimitSession(SessionLimit { session: name.clone(), size_max }))?;
+    }
+    if args.direct
+        && let Err(error) = conversation.request(&Request::WriteDirectly(name.clone()))
+    {
+        conversation.request(&Request::DestroySession(name))?;
+        return Err(error);
     }
     let local = args.live.then(|| "net://localhost".to_owned());
     if let Some(target) = args.net.map(|net| net.to_string()).or(local) {

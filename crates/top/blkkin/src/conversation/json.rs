@@ -21,6 +21,7 @@ pub(crate) fn session(listed: &SessionDetails) -> Value {
         reaches,
         forwarding,
         size_max,
+        direct,
         chunks,
     } = listed;
     json!({
@@ -38,6 +39,7 @@ pub(crate) fn session(listed: &SessionDetails) -> Value {
         "reaches": reach::to_json(reaches),
         "forwarding": forwarding.as_ref().map(forwarding::to_json),
         "size_max": size_max,
+        "direct": direct.map(|slowest_ns| json!({ "slowest_write_ns": slowest_ns })),
         "chunks": chunks.as_ref().map(chunk_summary),
     })
 }

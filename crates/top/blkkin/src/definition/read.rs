@@ -15,8 +15,8 @@ use blkkin_forward::Target;
 use std::path::PathBuf;
 
 const TABLES: [&str; 5] = ["session", "chunks", "channel", "rule", "trigger"];
-const SESSION_KEYS: [&str; 8] =
-    ["name", "purpose", "output", "net", "size-max", "drop", "keep", "memory"];
+const SESSION_KEYS: [&str; 9] =
+    ["name", "purpose", "output", "net", "size-max", "direct", "drop", "keep", "memory"];
 const CHUNK_KEYS: [&str; 7] =
     ["size", "age", "files", "total", "name-pattern", "on-chunk", "on-chunk-timeout"];
 const CHANNEL_KEYS: [&str; 8] = [
@@ -103,7 +103,8 @@ impl Definition {
             }
         }
         let missing = || FileError::new(text.lines().count().max(1), "there is no [session]");
-        let (session, retention, size_max, net) = session.ok_or_else(missing)?;
+        let SessionTable { session, retention, size_max, is_direct, net } =
+            session.ok_or_else(missing)?;
         if let Some((line, rotation)) = &rotation {
             let why = match net {
                 _ if session.purpose == Purpose::Snapshot => {
@@ -119,7 +120,17 @@ impl Definition {
             }
         }
         let rotation = rotation.map(|(_, rotation)| rotation);
-        Ok(Definition { session, retention, net, size_max, rotation, channels, rules, triggers })
+        Ok(Definition {
+            session,
+            retention,
+            net,
+            size_max,
+            is_direct,
+            rotation,
+            channels,
+            rules,
+            triggers,
+        })
     }
 }
 
@@ -196,9 +207,16 @@ fn required<T>(table: &Table, key: &str, value: Option<T>) -> Result<T, FileErro
     value.ok_or_else(missing)
 }
 
-type SessionParts = (Session, Retention, Option<u64>, Option<Relay>);
+/// What the table of the session says.
+struct SessionTable {
+    session: Session,
+    retention: Retention,
+    size_max: Option<u64>,
+    is_direct: bool,
+    net: Option<Relay>,
+}
 
-fn read_session(mut table: Table) -> Result<SessionParts, FileError> {
+fn read_session(mut table: Table) -> Result<SessionTable, FileError> {
     table.check_keys(&SESSION_KEYS)?;
     let name = text(&mut table, "name")?;
     let (_, name) = required(&table, "name", name)?;
@@ -220,6 +238,7 @@ fn read_session(mut table: Table) -> Result<SessionParts, FileError> {
     let parse_net = |text: &str| text.parse::<Target>().map_err(|error| error.to_string());
     let target = option(&mut table, "net", parse_net)?;
     let size_max = option(&mut table, "size-max", values::bytes)?;
+    let is_direct = flag(&mut table, "direct")?.unwrap_or(false);
     let drops_oldest = match text(&mut table, "drop")? {
         None => false,
         Some((line, _)) if target.is_none() || size_max.is_none() || output.is_some() => {
@@ -239,11 +258,13 @@ fn read_session(mut table: Table) -> Result<SessionParts, FileError> {
         let message = "`keep` and `memory` need purpose = \"snapshot\"";
         return Err(FileError::new(table.line, message));
     }
-    if purpose == Purpose::Snapshot && (size_max.is_some() || net.is_some()) {
-        let message = "`size-max` and `net` need purpose = \"record\"";
+    if purpose == Purpose::Snapshot && (size_max.is_some() || net.is_some() || is_direct) {
+        let message = "`size-max`, `direct` and `net` need purpose = \"record\"";
         return Err(FileError::new(table.line, message));
     }
-    Ok((Session { name, purpose, output }, Retention { keep_ms, memory }, size_max, net))
+    let session = Session { name, purpose, output };
+    let retention = Retention { keep_ms, memory };
+    Ok(SessionTable { session, retention, size_max, is_direct, net })
 }
 
 fn read_rotation(mut table: Table) -> Result<Rotation, FileError> {

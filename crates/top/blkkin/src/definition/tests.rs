@@ -40,6 +40,7 @@ fn definition() -> Definition {
         retention: Retention::default(),
         net: None,
         size_max: Some(10 << 30),
+        is_direct: true,
         rotation: Some(Rotation {
             size: Some(10 << 20),
             age_ms: Some(600_000),
@@ -77,6 +78,7 @@ fn definitions_read_as_they_were_written() {
         retention: Retention { keep_ms: Some(120_000), memory: Some(1 << 28) },
         net: None,
         size_max: None,
+        is_direct: false,
         rotation: None,
         channels: vec![],
         rules: vec![],

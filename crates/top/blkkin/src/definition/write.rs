@@ -41,6 +41,7 @@ impl Definition {
         out.put("output", output.map(|output| output.display().to_string()));
         out.put("net", self.net.as_ref().map(|relay| relay.target.to_string()));
         out.put("size-max", self.size_max.map(bytes_text));
+        out.put("direct", self.is_direct.then_some(true));
         let drops_oldest = self.net.as_ref().is_some_and(|relay| relay.drops_oldest);
         out.put("drop", drops_oldest.then_some("oldest"));
         out.put("keep", self.retention.keep_ms.map(retention_text));

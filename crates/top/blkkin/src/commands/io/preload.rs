@@ -38,7 +38,7 @@ pub(super) fn run(plan: &Plan<'_>, programs: &Programs) -> Result<Exit, Error> {
     let channel =
         Channel { contexts: vec![Context::Pid, Context::Tid], ..Channel::named("channel0") };
     let selection = Selection::for_names(["syscall:*", "state:*"].map(str::to_owned));
-    agent.record(SESSION, &trace.path, None, channel, selection)?;
+    agent.record(SESSION, &trace.path, None, false, channel, selection)?;
     let mut child = command(&agent, &programs.run, &library).spawn().map_err(|error| {
         Error::failed(format!("cannot run `{}`: {error}", programs.run[0].to_string_lossy()))
     })?;

@@ -260,6 +260,7 @@ fn import(name: String, text: &str, options: &[String], base: Option<&Path>) -> 
             retention: Retention::default(),
             net: None,
             size_max: None,
+            is_direct: false,
             rotation,
             channels: vec![SessionChannel { channel, is_kernel: true }],
             rules: vec![RedactedRule { rule, redactions: Vec::new() }],

@@ -14,6 +14,7 @@ use blkkin_control::{
 };
 use blkkin_reader::Text;
 use blkkin_text::time::{TimeFormat, TimePrinter};
+use std::time::Duration;
 
 pub(super) fn run(name: Option<&str>, agent: &AgentArgs) -> Result<Exit, Error> {
     if let Some(name) = name {
@@ -92,6 +93,7 @@ fn describe_session(listed: &SessionDetails) -> String {
         reaches,
         forwarding,
         size_max,
+        direct,
         chunks,
     } = listed;
     let session = &state.session;
@@ -118,6 +120,10 @@ fn describe_session(listed: &SessionDetails) -> String {
     text.extend(forwarding.iter().map(forwarding::line));
     if let Some(size_max) = size_max {
         text += &format!("writes at most {}\n", bytes_text(*size_max));
+    }
+    if let Some(slowest_ns) = direct {
+        let slowest = Duration::from_nanos(*slowest_ns);
+        text += &format!("writes without the page cache; the longest write took {slowest:.1?}\n");
     }
     text.extend(chunks.iter().map(describe_chunks));
     text.extend(losses.iter().map(|loss| format!("lost: {}\n", losses::line(loss))));

@@ -102,6 +102,7 @@ pub(super) fn save(args: &Save) -> Result<Exit, Error> {
 
 /// Returns the definition of a session.
 fn definition_of(session: SessionDetails) -> Definition {
+    let is_direct = session.direct.is_some();
     let SessionDetails { state, channels, rules, retention, size_max, chunks, forwarding, .. } =
         session;
     let mut rotation = chunks.map(|chunks| chunks.rotation);
@@ -119,7 +120,7 @@ fn definition_of(session: SessionDetails) -> Definition {
         Some(Relay { target: target.parse().ok()?, drops_oldest })
     });
     let triggers = Vec::new();
-    Definition { session, retention, net, size_max, rotation, channels, rules, triggers }
+    Definition { session, retention, net, size_max, is_direct, rotation, channels, rules, triggers }
 }
 
 /// Returns whether an output directory has the name that the agent chooses: the session's, and a
@@ -279,7 +280,8 @@ impl Definition {
             let destination = Destination { target, is_spool, drops_oldest };
             Request::ForwardSession(SessionForward { session: session(), destination })
         });
-        limit.into_iter().chain(forward).chain(channels).chain(rules).collect()
+        let direct = self.is_direct.then(|| Request::WriteDirectly(session()));
+        limit.into_iter().chain(direct).chain(forward).chain(channels).chain(rules).collect()
     }
 }
 
