@@ -4,7 +4,7 @@
 #![no_main]
 
 use blkkin_live::{Client, Goal, Late, Seek, SessionName, Step};
-use blkkin_reader::{Consumer, Event, Follower, LiveSet, Loss, Source, Stream, Times, Trace};
+use blkkin_reader::{Consumer, Event, Follower, LiveSet, Loss, Source, Stream, TimeBase, Trace};
 use libfuzzer_sys::fuzz_target;
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -26,9 +26,9 @@ impl Consumer for Ignore {
 fuzz_target!(|data: &[u8]| {
     let set = LiveSet::default();
     let name = SessionName { host: "node".to_owned(), session: "web".to_owned() };
-    let mut client = Client::new(Goal::Read(name, Seek::Beginning), Times::Aligned, set.clone());
+    let mut client = Client::new(Goal::Read(name, Seek::Beginning), TimeBase::Relay, set.clone());
     let mut follower = Follower::new(&[Source::LiveSet(set)]);
-    let mut late = Late::new(Ignore, Times::Aligned);
+    let mut late = Late::new(Ignore, TimeBase::Relay);
     let mut rest = data.iter();
     let mut now = Duration::ZERO;
     let mut end_ns = i64::MIN;

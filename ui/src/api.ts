@@ -142,8 +142,8 @@ export interface OutlineAnswer {
   errors: number[];
   annotations: { rows: number[]; times: number[]; values: number[]; more: number };
   own?: OwnAnswer;
-  /** Rows of the first span of each machine, and the errors of their clocks in nanoseconds. */
-  clocks?: { rows: number[]; errors: number[] };
+  /** Values of the tags `blkkin.clock`: `BOOT ERROR` (nanoseconds), or `unknown`. */
+  clocks?: { rows: number[]; values: string[] };
 }
 
 /** Values of the tags `blkkin.own.*`, with their keys without this prefix. */

@@ -3,7 +3,7 @@
 
 import type { OutlineAnswer, Span } from '../api';
 import { nanoseconds } from '../format';
-import { nanosecondsOf, type Own, OwnColumns, ownFromAnswer, ownOf } from './own';
+import { type Own, OwnColumns, ownFromAnswer, ownOf } from './own';
 
 /** Values of `parents` that are not rows. */
 export const NO_PARENT = -1;
@@ -12,10 +12,25 @@ export const LOST_PARENT = -2;
 /** Maximum number of rows that are opened from a file. */
 export const ROWS_MAX = 250_000;
 
-export const KINDS = ['internal', 'client', 'server', 'producer', 'consumer'];
-/** Key of the tag with the error of the clock of a span's machine. */
-export const CLOCK_ERROR = 'blkkin.clock_error_ns';
+/** Key of the tag with the clock of a span's machine. */
+export const CLOCK = 'blkkin.clock';
 
+/** Clock of a machine, as it was measured against a relay's. */
+export interface Clock {
+  /** Identity of the machine's boot; empty if its clock was not measured. */
+  node: string;
+  /** Nanoseconds. */
+  error: number;
+}
+
+/** Parses the tag with a clock; null for any other value. */
+function clockOf(value: unknown): Clock | null {
+  if (value === 'unknown') return { node: '', error: Number.NaN };
+  const found = typeof value === 'string' ? /^([0-9a-f-]{1,36}) (\d{1,19})$/.exec(value) : null;
+  return found === null ? null : { node: found[1], error: Number(found[2]) };
+}
+
+export const KINDS = ['internal', 'client', 'server', 'producer', 'consumer'];
 export const CLIENT = 1;
 export const SERVER = 2;
 export const PRODUCER = 3;
@@ -54,8 +69,8 @@ export interface Columns {
   /** Index of each row's entry in `own`, or -1. */
   owns: Int32Array;
   own: Own;
-  /** Error of the clock of a machine's first span in nanoseconds; NaN for other spans, and if it was not measured. */
-  clockErrors: Float64Array;
+  /** Clocks of the rows that tell them: those whose parent is missing or on another machine. */
+  clocks: Map<number, Clock>;
 }
 
 /** The input does not have the expected form. */
@@ -106,7 +121,7 @@ function empty(rows: number, notes: number): Columns {
     },
     owns: new Int32Array(rows).fill(-1),
     own: new OwnColumns().done(),
-    clockErrors: new Float64Array(rows).fill(Number.NaN),
+    clocks: new Map(),
   };
 }
 
@@ -146,8 +161,8 @@ export function fromAnswer(answer: OutlineAnswer): Columns {
   }
   columns.notes.more = number(annotations?.more) || 0;
   for (const [at, of] of (Array.isArray(answer.clocks?.rows) ? answer.clocks.rows : []).entries()) {
-    const row = index(of, rows);
-    if (row >= 0) columns.clockErrors[row] = nanosecondsOf(answer.clocks?.errors?.[at]) ?? Number.NaN;
+    const [row, clock] = [index(of, rows), clockOf(answer.clocks?.values?.[at])];
+    if (row >= 0 && clock !== null) columns.clocks.set(row, clock);
   }
   return { ...columns, ...ownFromAnswer(answer.own, columns.durations) };
 }
@@ -186,8 +201,8 @@ export function fromSpans(traceId: string, all: Span[]): Columns {
     columns.names[row] = word(span.name);
     columns.kinds[row] = Math.max(0, KINDS.indexOf(span.kind ?? 'internal'));
     columns.errors[row] = span.isError ? 1 : 0;
-    const error = span.tags.find((tag) => tag.key === CLOCK_ERROR);
-    columns.clockErrors[row] = nanosecondsOf(error?.value) ?? Number.NaN;
+    const clock = clockOf(span.tags.find((tag) => tag.key === CLOCK)?.value);
+    if (clock !== null) columns.clocks.set(row, clock);
     columns.owns[row] = owns.add(ownOf(span.tags, columns.durations[row]));
     if (begin !== null) end = Math.max(end, columns.starts[row] + (columns.durations[row] || 0));
     for (const annotation of span.annotations) {

@@ -73,7 +73,7 @@ export interface OwnTime {
 }
 
 /** Parses a number of nanoseconds; null for any other value. */
-export function nanosecondsOf(value: unknown): number | null {
+function nanosecondsOf(value: unknown): number | null {
   if (typeof value === 'string') return /^\d{1,19}$/.test(value) ? Number(value) : null;
   return typeof value === 'number' && Number.isFinite(value) && value >= 0 ? Math.floor(value) : null;
 }

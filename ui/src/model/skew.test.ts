@@ -2,7 +2,7 @@
 
 import { expect, it } from 'vitest';
 import { corrected } from './skew';
-import { CLOCK_ERROR, fromSpans } from './outline';
+import { CLOCK, fromSpans } from './outline';
 import { spanOf, treeOf } from './testing';
 import { arrange } from './tree';
 
@@ -19,18 +19,22 @@ it('marks a call that starts before its caller, or ends after the answer', () =>
 });
 
 it('takes no difference for it that is within the error of the clocks', () => {
-  const spans = (error: number | string) => {
+  const spans = (clock: string) => {
     const [a, b] = [spanOf('a', '', 3000, 5000, 'web', 'client'), spanOf('b', 'a', 0, 4000, 'api', 'server')];
     const c = spanOf('c', 'b', 10, 20, 'api');
-    a.tags = [{ key: CLOCK_ERROR, value: 500, type: 'int', origin: 'span' }];
-    b.tags = [{ key: CLOCK_ERROR, value: error, type: 'int', origin: 'span' }];
+    a.tags = [{ key: CLOCK, value: 'aa-1 500', type: 'string', origin: 'span' }];
+    b.tags = [{ key: CLOCK, value: clock, type: 'string', origin: 'span' }];
     return arrange(fromSpans('1', [a, b, c]));
   };
-  const within = spans(1500);
+  const within = spans('bb-2 1500');
   expect([within.skewed, within.agreementNs]).toEqual([0, 2000]);
   expect(corrected(within).starts).toEqual(within.starts);
-  expect([spans('1499').skewed, spans('1499').agreementNs]).toEqual([1, 1999]);
-  expect([spans('soon').skewed, spans(-1).agreementNs]).toEqual([1, Number.NaN]);
+  expect([spans('bb-2 1499').skewed, spans('bb-2 1499').agreementNs]).toEqual([1, 1999]);
+  // One machine, and clocks that were not measured.
+  expect([spans('aa-1 1500').skewed, spans('aa-1 1500').agreementNs]).toEqual([1, Number.NaN]);
+  for (const unknown of ['unknown', 'bb-2', 'bb-2 -1', 'bb-2 soon']) {
+    expect([spans(unknown).skewed, spans(unknown).agreementNs]).toEqual([1, Number.NaN]);
+  }
 });
 
 it('takes nothing asynchronous for it', () => {

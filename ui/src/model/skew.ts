@@ -2,7 +2,7 @@
 // synchronous call cannot end after its caller has the answer. Start at skewOf() and corrected().
 
 import { CLIENT, CONSUMER, PRODUCER, SERVER } from './outline';
-import type { Columns } from './outline';
+import type { Clock, Columns } from './outline';
 import type { Tree } from './tree';
 
 /** Senders round times to microseconds, so a difference of one microsecond is not skew. */
@@ -16,29 +16,27 @@ export interface Skew {
   skewNs: number;
 }
 
-/** Returns the time within which the clocks of all machines agree; NaN if fewer than two were measured. */
-export function agreementOf(errors: Float64Array): number {
-  let [first, second] = [Number.NaN, Number.NaN];
-  for (const error of errors) {
-    if (Number.isNaN(error)) continue;
-    if (Number.isNaN(first) || error > first) [first, second] = [error, first];
-    else if (Number.isNaN(second) || error > second) second = error;
+/** Returns the time within which the clocks of all machines agree; NaN for one machine, and if a clock was not measured. */
+export function agreementOf(clocks: Map<number, Clock>): number {
+  const errors = new Map<string, number>();
+  for (const { node, error } of clocks.values()) {
+    if (node === '') return Number.NaN;
+    errors.set(node, Math.max(error, errors.get(node) ?? 0));
   }
-  return first + second;
+  const [first, second] = [...errors.values()].sort((one, other) => other - one);
+  return second === undefined ? Number.NaN : first + second;
 }
 
-/** Returns the error of the clock of each row's machine. Parents must come before children. */
-function errorsByRow({ parents, clockErrors }: Columns): Float64Array {
-  const errors = clockErrors.slice();
-  for (let row = 0; row < errors.length; row += 1) {
-    if (Number.isNaN(errors[row]) && parents[row] >= 0) errors[row] = errors[parents[row]];
-  }
-  return errors;
+/** Returns the clock of each row's machine: a row that tells none is of its parent's. Parents must come before children. */
+function clocksByRow({ parents, clocks }: Columns): (Clock | undefined)[] {
+  const known: (Clock | undefined)[] = [];
+  for (let row = 0; row < parents.length; row += 1) known.push(clocks.get(row) ?? known[parents[row]]);
+  return known;
 }
 
 /** Returns by how many nanoseconds a row must move to fit into its parent of another service; 0 if it fits. */
-function offBy(columns: Columns, row: number, parentMoves: number, moves: number, errors: Float64Array): number {
-  const { parents, starts, durations, services, kinds, clockErrors } = columns;
+function offBy(columns: Columns, row: number, parentMoves: number, moves: number, clocks: (Clock | undefined)[]): number {
+  const { parents, starts, durations, services, kinds } = columns;
   const parent = parents[row];
   if (parent < 0 || services[row] === services[parent]) return 0;
   const [from, begin] = [starts[parent] + parentMoves, starts[row] + moves];
@@ -46,8 +44,8 @@ function offBy(columns: Columns, row: number, parentMoves: number, moves: number
   const rest = durations[parent] - durations[row];
   // Messages are consumed at any later time, and other spans may outlive their caller unless it waits for them.
   const isCall = (kinds[parent] === CLIENT || kinds[row] === SERVER) && kinds[row] !== CONSUMER && kinds[parent] !== PRODUCER;
-  // A row without an error of its own is of its parent's machine.
-  const tolerance = TOLERANCE_NS + (Number.isNaN(clockErrors[row]) ? 0 : clockErrors[row] + (errors[parent] || 0));
+  const [own, other] = [clocks[row], clocks[parent]];
+  const tolerance = TOLERANCE_NS + (own?.node === other?.node ? 0 : (own?.error || 0) + (other?.error || 0));
   const isEarly = begin < from - tolerance;
   const isLate = kinds[parent] === CLIENT && isCall && rest >= 0 && begin - from > rest + tolerance;
   if (!isEarly && !isLate) return 0;
@@ -57,10 +55,10 @@ function offBy(columns: Columns, row: number, parentMoves: number, moves: number
 
 export function skewOf(columns: Columns): Skew {
   const marks = new Uint8Array(columns.parents.length);
-  const errors = errorsByRow(columns);
+  const clocks = clocksByRow(columns);
   let [skewed, skewNs] = [0, 0];
   for (let row = 0; row < marks.length; row += 1) {
-    if (offBy(columns, row, 0, 0, errors) === 0) continue;
+    if (offBy(columns, row, 0, 0, clocks) === 0) continue;
     const parent = columns.parents[row];
     marks[row] = 1;
     skewed += 1;
@@ -75,7 +73,7 @@ export function skewOf(columns: Columns): Skew {
 export function corrected(tree: Tree): Columns {
   const rows = tree.parents.length;
   const moves = new Float64Array(rows);
-  const errors = errorsByRow(tree);
+  const measured = clocksByRow(tree);
   // Each service has one offset; a row that this offset does not fit gets its own.
   const clocks = new Map<number, number>();
   for (let row = 0; row < rows; row += 1) {
@@ -84,7 +82,7 @@ export function corrected(tree: Tree): Columns {
     if (parent >= 0 && tree.services[parent] === service) moves[row] = moves[parent];
     else {
       const known = clocks.get(service) ?? 0;
-      moves[row] = known + (parent < 0 ? 0 : offBy(tree, row, moves[parent], known, errors));
+      moves[row] = known + (parent < 0 ? 0 : offBy(tree, row, moves[parent], known, measured));
     }
     if (!clocks.has(service)) clocks.set(service, moves[row]);
   }

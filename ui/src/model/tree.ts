@@ -26,7 +26,7 @@ export interface Tree extends Columns {
   skewMarks: Uint8Array;
   skewed: number;
   skewNs: number;
-  /** Time in nanoseconds within which the clocks of the machines agree; NaN if it was not measured, or for one machine. */
+  /** Time in nanoseconds within which the clocks of the machines agree; NaN if that is unknown, or for one machine. */
   agreementNs: number;
 }
 
@@ -62,7 +62,7 @@ export function arrange(columns: Columns): Tree {
     skewMarks: skew.marks,
     skewed: skew.skewed,
     skewNs: skew.skewNs,
-    agreementNs: agreementOf(sorted.clockErrors),
+    agreementNs: agreementOf(sorted.clocks),
     notes: sortNotes(sorted.notes),
     depths,
     ends,
@@ -257,7 +257,7 @@ function permute(columns: Columns, order: Uint32Array): Columns {
     kinds: move(columns.kinds),
     errors: move(columns.errors),
     owns: move(columns.owns),
-    clockErrors: move(columns.clockErrors),
+    clocks: new Map([...columns.clocks].map(([row, clock]) => [places[row], clock])),
     notes: { ...columns.notes, rows: columns.notes.rows.map((row) => places[row]) },
   };
 }

@@ -1,5 +1,5 @@
-//! Offsets of a machine's clocks from a reference clock, as they were measured while the machine
-//! recorded traces: their text in a file beside a trace, and the correction of times by them.
+//! Measurements of a machine's clocks against a reference clock, made while the machine recorded
+//! traces: their text in a file beside a trace, and the correction of times by them.
 
 use crate::clock::TimeScale;
 use crate::schema::{Clock, Uuid};
@@ -8,11 +8,11 @@ use std::fmt::Write;
 #[cfg(test)]
 mod tests;
 
-/// Name of the file with the offsets, in the directory of a trace. Readers of CTF ignore hidden
+/// Name of the file with the measurements, in the directory of a trace. Readers of CTF ignore hidden
 /// files.
 pub const FILE: &str = ".clock-offsets";
 
-/// Maximum size of the file that is read, in bytes: about half a year of constant recording.
+/// Maximum size of the file in bytes: about four months of constant recording.
 pub const FILE_SIZE_MAX: u64 = 64 << 20;
 
 /// Readings of a machine's clocks, and of the reference clock at the same moment.
@@ -30,18 +30,18 @@ pub struct Measurement {
 
 /// Measurements of one machine between two boots.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Offsets {
+pub struct Measurements {
     /// Identity of the boot, by which the machine's clocks are known.
     pub boot: Uuid,
     /// Measurements in their order.
-    pub measurements: Vec<Measurement>,
+    pub list: Vec<Measurement>,
 }
 
 /// Word at the start of a file, and version of its format.
 const TITLE: &str = "blkkin-clock-offsets 1";
 
-/// Returns the UUID of the counter of the processor, as a clock in metadata. LTTng uses the
-/// identity of the boot for the monotonic clock, and so does BlkKin.
+/// Returns the UUID of the processor's counter as a clock in metadata: the boot's, with its last
+/// three bytes XORed with `Tsc`. The monotonic clock has the boot's own UUID, as in LTTng's metadata.
 pub fn tsc_uuid(boot: Uuid) -> Uuid {
     let Uuid(mut bytes) = boot;
     for (byte, letter) in bytes.iter_mut().rev().zip(b"csT") {
@@ -70,19 +70,19 @@ impl Measurement {
     }
 }
 
-impl Offsets {
+impl Measurements {
     /// Returns the text of the file.
     pub fn text(&self) -> String {
         let mut text = String::new();
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{TITLE} {}", self.boot);
-        self.measurements.iter().for_each(|one| text.push_str(&one.line()));
+        self.list.iter().for_each(|one| text.push_str(&one.line()));
         text
     }
 
-    /// Reads the text of a file. A last line without a line feed is ignored: the file may be
-    /// growing. Fails with the number of the first invalid line.
-    pub fn parse(text: &[u8]) -> Result<Offsets, usize> {
+    /// Reads the text of a file, whose lines may be in any order. A last line without a line feed is
+    /// ignored: the file may be growing. Fails with the number of the first invalid line.
+    pub fn parse(text: &[u8]) -> Result<Measurements, usize> {
         let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
         let text = str::from_utf8(text.get(..whole).unwrap_or_default()).map_err(|error| {
             let before = text.get(..error.valid_up_to()).unwrap_or_default();
@@ -92,16 +92,22 @@ impl Offsets {
         let title = lines.next().and_then(|line| line.strip_prefix(TITLE));
         let boot = title.and_then(|rest| rest.strip_prefix(' ')?.parse().ok()).ok_or(1_usize)?;
         let line = |(number, line)| Measurement::parse(line).ok_or(number);
-        let measurements: Result<_, usize> = (2..).zip(lines).map(line).collect();
-        Ok(Offsets { boot, measurements: measurements? })
+        let list: Result<_, usize> = (2..).zip(lines).map(line).collect();
+        let mut measurements = Measurements { boot, list: list? };
+        measurements.sort();
+        Ok(measurements)
+    }
+
+    fn sort(&mut self) {
+        self.list.sort_unstable();
+        self.list.dedup();
     }
 
     /// Adds the measurements of another file of the same boot.
-    pub fn merge(&mut self, other: Offsets) {
+    pub fn merge(&mut self, other: Measurements) {
         if other.boot == self.boot {
-            self.measurements.extend(other.measurements);
-            self.measurements.sort_unstable();
-            self.measurements.dedup();
+            self.list.extend(other.list);
+            self.sort();
         }
     }
 
@@ -115,7 +121,7 @@ impl Offsets {
         };
         let scale = TimeScale::checked(clock)?;
         let mut points: Vec<Point> = Vec::new();
-        for one in &self.measurements {
+        for one in &self.list {
             let at_ns = scale.ns(reading(one));
             let offset_ns = i128::from(one.reference_ns) - i128::from(at_ns);
             let Ok(offset_ns) = i64::try_from(offset_ns) else { continue };
@@ -169,15 +175,29 @@ const NEAR_NS: u64 = 1_000_000_000;
 const DELAY_NS: i64 = 1_000_000_000;
 /// Number of measurements from which the drift of a clock is known.
 const DRIFT_POINTS: usize = 8;
-/// Highest plausible drift of two clocks, in parts per million. Kernels correct clocks by at most
-/// 500. A larger difference is a clock that was set.
-const DRIFT_MAX_PPM: u64 = 1_000;
-/// Drift that is assumed if there is a single measurement: crystals are off by up to 100.
+/// Longest time between two measurements for the drift. Nothing is known of a longer one: the
+/// machine may have been suspended.
+const GAP_MAX_NS: u64 = 300_000_000_000;
+/// Highest drift of two clocks, in parts per million: kernels correct clocks by at most 500. A
+/// larger difference is a clock that was set.
+const DRIFT_MAX_PPM: u64 = 500;
+/// Drift that is assumed if it is not known better: crystals are off by up to 100 from each other.
 const DRIFT_UNKNOWN_PPM: u64 = 100;
-/// Change of the drift that is assumed since it was measured: crystals change by about 1 with their
-/// temperature.
+/// Change of the drift that is assumed within [`STEADY_NS`] after it was measured: crystals change
+/// by about 1 with their temperature.
 const DRIFT_CHANGE_PPM: u64 = 2;
+const STEADY_NS: u64 = 60_000_000_000;
 const MILLION: u64 = 1_000_000;
+
+/// Drift of a clock.
+#[derive(Clone, Copy, Debug)]
+struct Drift {
+    /// Change of the offset within `length_ns`, in nanoseconds.
+    change_ns: i128,
+    length_ns: u64,
+    /// Maximum error of that change.
+    error_ns: u64,
+}
 
 impl Correction {
     /// Returns the identity of the boot of the machine whose clock this is.
@@ -187,37 +207,31 @@ impl Correction {
 
     /// Returns the offset for a time of the trace, in nanoseconds since 1970.
     ///
-    /// It follows from the last measurement before that time, and from the drift that this one and
-    /// those before it show. Before the first measurement, the offset of the first one is used.
-    /// Later measurements do not change it.
+    /// It follows from the last measurement at least a second before that time, and from the drift
+    /// that this one and those before it show. Until then, the offset of the first measurement is
+    /// used. Later measurements do not change it.
     pub fn at(&self, at_ns: i64) -> Offset {
         let until = at_ns.saturating_sub(DELAY_NS);
         let known = self.points.partition_point(|point| point.at_ns <= until).max(1);
-        let from = known.saturating_sub(DRIFT_POINTS);
-        let Some([before @ .., last]) = self.points.get(from..known) else {
-            return Offset::default();
-        };
+        let known = self.points.get(known.saturating_sub(DRIFT_POINTS)..known).unwrap_or_default();
+        let Some(last) = known.last() else { return Offset::default() };
         let distance = i128::from(at_ns) - i128::from(last.at_ns);
         let passed = u64::try_from(distance.unsigned_abs()).unwrap_or(u64::MAX);
-        let mut first = *last;
-        for point in before.iter().rev() {
-            if is_step(*point, first) {
-                break;
-            }
-            first = *point;
-        }
-        let length = last.at_ns.abs_diff(first.at_ns);
-        if length == 0 {
+        let Some(drift) = drift(known) else {
             let error = share(passed, DRIFT_UNKNOWN_PPM, MILLION);
             return Offset { ns: last.offset_ns, error_ns: last.error_ns.saturating_add(error) };
-        }
-        let drift = i128::from(last.offset_ns) - i128::from(first.offset_ns);
-        let ns = i128::from(last.offset_ns) + drift * distance / i128::from(length);
-        let of_drift = share(passed, last.error_ns.saturating_add(first.error_ns), length);
-        let of_change = share(passed, DRIFT_CHANGE_PPM, MILLION);
+        };
+        let length = i128::from(drift.length_ns);
+        let ns = i128::from(last.offset_ns) + drift.change_ns * distance / length;
+        let steady = passed.min(STEADY_NS);
+        let errors = [
+            share(passed, drift.error_ns, drift.length_ns),
+            share(steady, DRIFT_CHANGE_PPM, MILLION),
+            share(passed - steady, DRIFT_UNKNOWN_PPM, MILLION),
+        ];
         Offset {
             ns: ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64,
-            error_ns: last.error_ns.saturating_add(of_drift).saturating_add(of_change),
+            error_ns: errors.into_iter().fold(last.error_ns, u64::saturating_add),
         }
     }
 
@@ -233,11 +247,35 @@ impl Correction {
     }
 }
 
-/// Returns whether one of the clocks was set between two measurements.
-fn is_step(a: Point, b: Point) -> bool {
-    let plausible = share(a.at_ns.abs_diff(b.at_ns), DRIFT_MAX_PPM, MILLION);
+/// Returns the drift that the last points show; `None` if it is not known better than without them.
+fn drift(points: &[Point]) -> Option<Drift> {
+    let last = *points.last()?;
+    let pairs = points.windows(2).rev();
+    let steady = pairs.take_while(|pair| matches!(pair, [a, b] if is_steady(*a, *b))).count();
+    let steady = points.get(points.len() - 1 - steady..)?;
+    let first = *steady.first()?;
+    let length_ns = last.at_ns.abs_diff(first.at_ns);
+    let change_ns = i128::from(last.offset_ns) - i128::from(first.offset_ns);
+    // If a clock was set by less than a drift explains, the points in between are off the line, by a
+    // third of that or more.
+    let off = steady.iter().map(|point| {
+        let passed = i128::from(point.at_ns) - i128::from(first.at_ns);
+        let line = i128::from(first.offset_ns) + change_ns * passed / i128::from(length_ns.max(1));
+        let off = (i128::from(point.offset_ns) - line).unsigned_abs();
+        u64::try_from(off).unwrap_or(u64::MAX).saturating_sub(point.error_ns)
+    });
+    let set_ns = off.max()?.saturating_mul(3);
+    let error_ns = last.error_ns.saturating_add(first.error_ns).saturating_add(set_ns);
+    let is_better = share(error_ns, MILLION, length_ns) < DRIFT_UNKNOWN_PPM;
+    (length_ns > 0 && is_better).then_some(Drift { change_ns, length_ns, error_ns })
+}
+
+/// Returns whether two points may be of clocks that were neither set nor stopped in between.
+fn is_steady(a: Point, b: Point) -> bool {
+    let length_ns = a.at_ns.abs_diff(b.at_ns);
     let errors = a.error_ns.saturating_add(b.error_ns);
-    a.offset_ns.abs_diff(b.offset_ns) > plausible.saturating_add(errors)
+    let plausible = share(length_ns, DRIFT_MAX_PPM, MILLION).saturating_add(errors);
+    length_ns <= GAP_MAX_NS && a.offset_ns.abs_diff(b.offset_ns) <= plausible
 }
 
 /// Returns `of * part / whole`; saturates.

@@ -42,4 +42,4 @@ pub use own_time::{
 pub use owned_span::{Span, SpanRefBuffer};
 pub use sink::{Count, SpanSink};
 pub use span::{Annotation, AnnotationRef, SpanRef};
-pub use tag::{CLOCK_ERROR_KEY, Origin, Tag, TagRef, Value, ValueRef};
+pub use tag::{CLOCK_KEY, Origin, Tag, TagRef, Value, ValueRef};

@@ -87,12 +87,20 @@ pub fn is_own_time_key(key: &str) -> bool {
 }
 
 /// Returns the time in a tag of own time or disk requests, in nanoseconds; `None` for other tags,
-/// and unless the value is a [number](ValueRef::nanoseconds).
+/// and unless the value is a whole number from 0 to `i64::MAX`. The number may be text: some
+/// protocols have no others.
 pub fn own_time_ns(key: &str, value: ValueRef<'_>) -> Option<u64> {
     if !is_own_time_key(key) || key == BANDS_KEY {
         return None;
     }
-    value.nanoseconds()
+    let number: i64 = match value {
+        ValueRef::Int(number) => number,
+        ValueRef::Str(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
+            text.parse().ok()?
+        }
+        _ => return None,
+    };
+    number.try_into().ok()
 }
 
 #[cfg(test)]

@@ -86,24 +86,12 @@ impl Tag {
     }
 }
 
-/// Key of the tag with the error of the clock of a span's machine, in nanoseconds. The first span of
-/// each machine has it if the clock was measured.
-pub const CLOCK_ERROR_KEY: &str = "blkkin.clock_error_ns";
+/// Key of the tag with the clock of a span's machine, if it was measured against a relay's: `BOOT
+/// ERROR`, the identity of the machine's boot and the error in nanoseconds; or `unknown`. Spans have
+/// it whose parent is missing or on another machine.
+pub const CLOCK_KEY: &str = "blkkin.clock";
 
 impl ValueRef<'_> {
-    /// Returns the value as a number of nanoseconds; `None` unless it is a whole number from 0 to
-    /// `i64::MAX`. The number may be text: some protocols have no others.
-    pub fn nanoseconds(self) -> Option<u64> {
-        let number: i64 = match self {
-            ValueRef::Int(number) => number,
-            ValueRef::Str(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
-                text.parse().ok()?
-            }
-            _ => return None,
-        };
-        number.try_into().ok()
-    }
-
     /// Converts the value to one that owns its text or bytes.
     pub fn to_owned(self) -> Value {
         match self {

@@ -77,8 +77,8 @@ pub(crate) fn describe(
         ("procname", text(&program.name)),
         ("vpid_datetime", text(&now)),
     ];
-    // The monotonic clock of another time namespace is not the machine's.
-    let is_of_machine = program.process.monotonic_ahead_ns == 0 || program.clock == Clock::Tsc;
+    // The forwarder measures the machine's monotonic clock. A time namespace shifts the program's.
+    let is_measured = program.process.monotonic_ahead_ns == 0 || program.clock == Clock::Tsc;
     let (clock_name, rate) = match program.clock {
         Clock::Tsc => ("tsc", rate),
         Clock::Monotonic => ("monotonic", rate.ahead(program.process.monotonic_ahead_ns)),
@@ -87,7 +87,7 @@ pub(crate) fn describe(
         uuid,
         env: env.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
         clock_name,
-        clock_uuid: clock_uuid(program.clock).filter(|_| is_of_machine),
+        clock_uuid: clock_uuid(program.clock).filter(|_| is_measured),
         rate,
     }
 }

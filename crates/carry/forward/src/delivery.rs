@@ -1,6 +1,6 @@
 //! Delivery of the traces below a directory to a relay, over as many connections as it takes.
 
-use crate::clocks::Clocks;
+use crate::clock_meter::ClockMeter;
 use crate::forwarder::{Forwarder, SessionName, Totals, now_s};
 use crate::positions::Positions;
 use crate::sent_positions::SentPositions;
@@ -24,13 +24,15 @@ pub struct Delivery {
     persistence: Persistence,
     credentials: Option<ReadCredentials>,
     is_spool: bool,
+    /// Set if hidden files in the directory tell the next process how far this one has got.
+    is_resumed: bool,
     /// Size of a spool's packets when the delivery was resumed, in bytes.
     size: u64,
     positions: Positions,
     sent: Arc<SentPositions>,
     watcher: Watcher,
     forwarder: Option<Forwarder>,
-    clocks: Option<Clocks>,
+    clocks: Option<ClockMeter>,
     /// Numbers of what was sent over earlier connections.
     totals: Totals,
     has_connected: bool,
@@ -109,6 +111,7 @@ impl Delivery {
             persistence,
             credentials: None,
             is_spool: false,
+            is_resumed: false,
             size: 0,
             positions: Positions::default(),
             sent: Arc::default(),
@@ -137,6 +140,7 @@ impl Delivery {
     /// this one gets. Waits while another one delivers the directory.
     pub fn resume(mut self) -> io::Result<Delivery> {
         self.positions = Positions::read(&self.root)?;
+        self.is_resumed = true;
         if self.is_spool {
             self.size = spool::allocated_size(&self.root);
         }
@@ -195,8 +199,8 @@ impl Delivery {
         }
         let Delivery { target, session, root, positions, watcher, is_spool, .. } = self;
         let (credentials, positions_sent) = (&self.credentials, &self.sent);
-        let kept = is_spool.then_some(&**root);
-        let clocks = self.clocks.get_or_insert_with(|| Clocks::new(kept));
+        let kept = self.is_resumed.then_some(&**root);
+        let clocks = self.clocks.get_or_insert_with(|| ClockMeter::new(kept));
         let forwarder = match &mut self.forwarder {
             Some(forwarder) => forwarder,
             none => {

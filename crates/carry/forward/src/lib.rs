@@ -6,10 +6,10 @@
 //! `positions` holds what the relay has acknowledged. Packets are sent undecoded, by the index
 //! beside each stream file, and metadata always before the packets that need it. A [`Trimmer`]
 //! drops the oldest packets for which there is no room, apart from those in `sent_positions`.
-//! `clocks` measures the offset of this machine's clocks from the relay's.
+//! `clock_meter` measures the offset of this machine's clocks from the relay's.
 //! [`Target`] is the address of a relay.
 
-mod clocks;
+mod clock_meter;
 mod connection;
 mod delivery;
 mod forwarder;

@@ -6,7 +6,7 @@ use crate::sent_positions::SentPositions;
 use crate::target::Target;
 use crate::trimmer::{Dropped, Trimmer};
 use blkkin_control::{COMPLETE_FILE, CompleteTime};
-use blkkin_ctf::clock_offsets::{self, Offsets};
+use blkkin_ctf::clock_offsets::{self, Measurements};
 use blkkin_ctf::metadata::unpack;
 use blkkin_lttng::viewer::{Reply, Request, RequestKind, Seek};
 use blkkin_relay::{Addresses, Admission, Options, Relay};
@@ -226,8 +226,8 @@ fn a_growing_trace_arrives_as_it_is() {
 }
 
 /// Reads the offsets beside a trace at the relay.
-fn offsets_of(trace: &Path) -> Offsets {
-    Offsets::parse(&fs::read(trace.join(clock_offsets::FILE)).unwrap()).unwrap()
+fn offsets_of(trace: &Path) -> Measurements {
+    Measurements::parse(&fs::read(trace.join(clock_offsets::FILE)).unwrap()).unwrap()
 }
 
 /// Each session has the measurements of those before, so that what is sent twice has one time.
@@ -246,7 +246,7 @@ fn offsets_of_clocks_are_beside_each_trace() {
     assert_eq!(running.await_report("has"), "3");
     let first = offsets_of(&path.join("ust/pid/a"));
     assert_eq!(Some(first.boot.to_string()), blkkin_sys::boot_id());
-    let [one] = first.measurements[..] else { panic!("{first:?}") };
+    let [one] = first.list[..] else { panic!("{first:?}") };
     // The relay is on this machine: nobody has set its clock meanwhile.
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64;
     let origin = now - blkkin_sys::monotonic_ns();
@@ -261,8 +261,8 @@ fn offsets_of_clocks_are_beside_each_trace() {
     append(&other, "ch_0", 2);
     running.await_report("has");
     let second = offsets_of(&path.join("ust/pid/b"));
-    assert_eq!(second.measurements[..1], [one]);
-    assert_eq!(second.measurements.len(), 2, "{second:?}");
+    assert_eq!(second.list[..1], [one]);
+    assert_eq!(second.list.len(), 2, "{second:?}");
     // Another process, after this one was killed: it leaves its file.
     let kept = fixture.from.0.join(clock_offsets::FILE);
     let text = fs::read(&kept).unwrap();
@@ -277,8 +277,8 @@ fn offsets_of_clocks_are_beside_each_trace() {
     let path = fixture.to.0.join(running.await_report("connected"));
     running.await_report("has");
     let third = offsets_of(&path.join("ust/pid/c"));
-    assert_eq!(third.measurements[..2], second.measurements);
-    assert_eq!(third.measurements.len(), 3, "{third:?}");
+    assert_eq!(third.list[..2], second.list);
+    assert_eq!(third.list.len(), 3, "{third:?}");
     running.end().unwrap();
 }
 

@@ -2,6 +2,7 @@
 
 use crate::positions;
 use blkkin_control::{COMPLETE_FILE, CompleteTime};
+use blkkin_ctf::clock_offsets;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
@@ -169,7 +170,9 @@ impl Watcher {
                 *declared = Some(Instant::now());
                 return;
             }
-            if name.starts_with(positions::FILE.as_bytes()) {
+            // The forwarder itself has written these.
+            let own = [positions::FILE, clock_offsets::FILE];
+            if own.iter().any(|own| name.starts_with(own.as_bytes())) {
                 return;
             }
             match trace_of(directory) {

@@ -2,6 +2,7 @@
 
 use crate::fault::{Fault, Reason};
 use crate::name::{is_component, sanitized_path};
+use blkkin_ctf::clock_offsets::Measurement;
 
 /// Reader of a whole message's fields, in their order.
 #[derive(Debug)]
@@ -58,6 +59,15 @@ impl<'b> Fields<'b> {
 
     pub(crate) fn bytes16(&mut self) -> Result<[u8; 16], Fault> {
         self.array()
+    }
+
+    pub(crate) fn measurement(&mut self) -> Result<Measurement, Fault> {
+        Ok(Measurement {
+            monotonic_ns: self.u64()?,
+            tsc: self.u64()?,
+            reference_ns: self.u64()?,
+            error_ns: self.u64()?,
+        })
     }
 
     /// Reads the length of a string that follows later, with its NUL.
@@ -124,6 +134,7 @@ pub(crate) trait PutFields {
     fn put_u8(&mut self, value: u8);
     fn put_u32(&mut self, value: u32);
     fn put_u64(&mut self, value: u64);
+    fn put_measurement(&mut self, value: &Measurement);
     /// Appends a string and its NUL.
     fn put_text(&mut self, text: &str);
     /// Appends a string, cut off to leave a NUL, in a field of `size` bytes.
@@ -141,6 +152,12 @@ impl PutFields for Vec<u8> {
 
     fn put_u64(&mut self, value: u64) {
         self.extend_from_slice(&value.to_be_bytes());
+    }
+
+    fn put_measurement(&mut self, value: &Measurement) {
+        for field in [value.monotonic_ns, value.tsc, value.reference_ns, value.error_ns] {
+            self.put_u64(field);
+        }
     }
 
     fn put_text(&mut self, text: &str) {

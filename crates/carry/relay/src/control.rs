@@ -1,6 +1,6 @@
 //! State of a producer's control connection, without its socket.
 
-use crate::clocks::now_ns;
+use crate::clock_log::now_ns;
 use crate::close::Close;
 use crate::data::DataReceiver;
 use crate::session::Session;
@@ -201,7 +201,7 @@ impl Control {
             Command::Data(bytes) => self.data.take(&bytes)?,
             Command::Index(index) => take_index(session, index)?,
             Command::Complete { until_ns } => session.promise_complete(until_ns),
-            Command::ReportClocks(readings) => session.take_clocks(readings),
+            Command::ReportClocks { boot, measurement } => session.take_clocks(boot, measurement),
             Command::Version { .. }
             | Command::GetConfiguration
             | Command::CreateSession(_)

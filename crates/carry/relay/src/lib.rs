@@ -4,7 +4,7 @@
 //!   the rules for peers.
 //! - `control`, `data` and `viewing` are the states of connections, without sockets. They act on
 //!   the [`Sessions`] of the relay.
-//! - `session`, `stream`, `metadata` and `clocks` are what producers have sent; `output` and `chunk`
+//! - `session`, `stream`, `metadata` and `clock_log` are what producers have sent; `output` and `chunk`
 //!   are its directories.
 //!
 //! A packet is published to viewers when the packet and its index have arrived, which is after the
@@ -13,7 +13,7 @@
 
 mod admission;
 mod chunk;
-mod clocks;
+mod clock_log;
 mod close;
 mod control;
 mod data;

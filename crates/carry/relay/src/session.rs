@@ -1,15 +1,15 @@
 //! Session of a producer's connection: its streams and chunks.
 
 use crate::chunk::Chunk;
-use crate::clocks::Clocks;
+use crate::clock_log::ClockLog;
 use crate::files::Disk;
 use crate::output::{Output, now_s};
 use crate::stream::{Stream, StreamName};
 use crate::waiters::Waiters;
+use blkkin_ctf::clock_offsets::{Measurement, Measurements};
+use blkkin_ctf::schema::Uuid;
 use blkkin_lttng::IndexLayout;
-use blkkin_lttng::relay::{
-    AddStream, ChunkAction, ClockReadings, CreateChunk, CreateSession, Rotation,
-};
+use blkkin_lttng::relay::{AddStream, ChunkAction, CreateChunk, CreateSession, Rotation};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashSet};
 use std::io;
@@ -50,8 +50,8 @@ pub(crate) struct Session {
     /// Set once that data connection is closed.
     has_all_data: AtomicBool,
     disk: Disk,
-    /// Readings of the producer's clocks. Locked before the state.
-    clocks: Mutex<Clocks>,
+    /// Measurements of the producer's clocks. Locked before the state.
+    clocks: Mutex<ClockLog>,
     state: Mutex<State>,
 }
 
@@ -155,7 +155,7 @@ impl Session {
         added: AddStream,
         layout: IndexLayout,
     ) -> io::Result<(Arc<Stream>, Vec<u64>)> {
-        let clocks = self.clocks.lock();
+        let mut clocks = self.clocks.lock();
         let mut state = self.state.lock();
         let AddStream { name, path, .. } = added;
         let mut forgotten = Vec::new();
@@ -176,7 +176,7 @@ impl Session {
         let name = StreamName { id, trace, path, name, layout };
         let stream = Stream::create(name, chunk, self.is_snapshot, self.disk.clone())?;
         let stream = Arc::new(stream);
-        self.write_clocks(&stream, &clocks, None);
+        self.write_clocks(&stream, &mut clocks);
         state.streams.insert(id, stream.clone());
         Ok((stream, forgotten))
     }
@@ -213,40 +213,41 @@ impl Session {
         for (stream, at) in &rotation.positions {
             let stream = self.stream(*stream).ok_or_else(unknown)?;
             stream.rotate(chunk.clone(), *at)?;
-            self.write_clocks(&stream, &self.clocks.lock(), None);
+            self.write_clocks(&stream, &mut self.clocks.lock());
         }
         Ok(())
     }
 
-    /// Takes readings of the producer's clocks, and adds them to the traces that are not complete.
-    pub(crate) fn take_clocks(&self, readings: ClockReadings) {
+    /// Takes a measurement of the producer's clocks, and adds it to the traces that are not complete.
+    pub(crate) fn take_clocks(&self, boot: Uuid, measurement: Measurement) {
         let mut clocks = self.clocks.lock();
-        if !clocks.add(readings) {
-            self.disk.log("readings of clocks are refused: the machine was booted since the last");
-            return;
-        }
-        for stream in self.streams().iter().filter(|stream| !stream.is_complete()) {
-            self.write_clocks(stream, &clocks, Some(&readings));
+        if clocks.add(boot, measurement) {
+            for stream in self.streams().iter().filter(|stream| !stream.is_complete()) {
+                self.write_clocks(stream, &mut clocks);
+            }
         }
     }
 
-    /// Writes readings of clocks beside a trace, whose metadata `stream` is.
-    fn write_clocks(&self, stream: &Stream, clocks: &Clocks, added: Option<&ClockReadings>) {
-        let written = match stream.is_metadata {
-            true => stream.append_clocks(clocks, added),
-            false => Ok(()),
-        };
-        if let Err(error) = written {
+    /// Writes measurements of clocks beside a trace, if `stream` is its metadata.
+    fn write_clocks(&self, stream: &Stream, clocks: &mut ClockLog) {
+        if !stream.is_metadata {
+            return;
+        }
+        let written = stream.append_clocks(clocks);
+        let was_failing = std::mem::replace(&mut clocks.is_failing, written.is_err());
+        if let Err(error) = written
+            && !was_failing
+        {
             self.disk.log(&format!("offsets of clocks cannot be written: {error}"));
         }
     }
 
-    /// Returns the readings of the producer's clocks.
-    pub(crate) fn clocks(&self) -> Vec<ClockReadings> {
-        self.clocks.lock().readings().to_vec()
+    /// Returns the measurements of the producer's clocks; see [`ClockLog::after`].
+    pub(crate) fn clocks_after(&self, known: u64) -> (u64, Measurements) {
+        self.clocks.lock().after(known)
     }
 
-    /// Returns the number of readings of the producer's clocks that were taken.
+    /// Returns the number of measurements of the producer's clocks.
     pub(crate) fn clocks_count(&self) -> u64 {
         self.clocks.lock().count()
     }

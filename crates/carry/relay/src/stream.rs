@@ -5,11 +5,11 @@
 //! entry in the index file is then written, from which viewers learn where it is.
 
 use crate::chunk::Chunk;
-use crate::clocks::Clocks;
+use crate::clock_log::ClockLog;
 use crate::files::{Disk, is_full};
 use crate::metadata::Metadata;
 use blkkin_ctf::metadata::METADATA_SIZE_MAX;
-use blkkin_lttng::relay::{ClockReadings, DataHeader, Index};
+use blkkin_lttng::relay::{DataHeader, Index};
 use blkkin_lttng::{IndexEntry, IndexLayout, PacketIndex, index_path};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
@@ -59,6 +59,8 @@ struct State {
     metadata: Metadata,
     /// Metadata that is not in the file yet, because the disk is full.
     unwritten: Vec<u8>,
+    /// Set if measurements of clocks could not be written.
+    lacks_clocks: bool,
 }
 
 /// Part of a stream in one chunk.
@@ -451,15 +453,14 @@ impl Stream {
         Ok(true)
     }
 
-    /// Appends readings of clocks to the file beside the metadata; see [`Clocks::append_to`].
-    pub(crate) fn append_clocks(
-        &self,
-        clocks: &Clocks,
-        added: Option<&ClockReadings>,
-    ) -> io::Result<()> {
-        let state = self.state.lock();
+    /// Appends measurements of clocks to the file beside the metadata; see
+    /// [`ClockLog::append_to`].
+    pub(crate) fn append_clocks(&self, clocks: &ClockLog) -> io::Result<()> {
+        let mut state = self.state.lock();
         let Some(part) = state.parts.back() else { return Ok(()) };
-        clocks.append_to(&part.chunk, &self.path, added)
+        let written = clocks.append_to(&part.chunk, &self.path, state.lacks_clocks);
+        state.lacks_clocks = written.is_err();
+        written
     }
 
     /// Drops the metadata in the file; all of it arrives again.

@@ -1,18 +1,19 @@
 //! Tests of the relay without sockets: producers and viewers are sequences of messages, divided at
 //! any byte.
 
-use crate::clocks::{Clocks, now_ns};
+use crate::clock_log::{ClockLog, now_ns};
 use crate::close::Close;
 use crate::control::Control;
 use crate::data::DataReceiver;
 use crate::sessions::Sessions;
 use crate::stream::METADATA_NEW;
 use crate::viewing::Viewing;
-use blkkin_ctf::clock_offsets::Offsets;
+use blkkin_ctf::clock_offsets::{Measurement, Measurements};
+use blkkin_ctf::schema::Uuid;
 use blkkin_lttng::PacketIndex;
 use blkkin_lttng::relay::{
-    AddStream, ChunkAction, ClockReadings, Command, CreateChunk, CreateSession, DataHeader, Index,
-    Reply, Rotation, abilities, code,
+    AddStream, ChunkAction, Command, CreateChunk, CreateSession, DataHeader, Index, Reply,
+    Rotation, abilities, code,
 };
 use blkkin_lttng::viewer::{
     self, AttachStatus, IndexStatus, MetadataStatus, NewStreamsStatus, News, PacketStatus, Request,
@@ -388,7 +389,7 @@ fn waiting_viewers_are_woken_by_news() {
 }
 
 #[test]
-fn readings_of_clocks_are_beside_traces_and_for_viewers() {
+fn measurements_of_clocks_are_beside_traces_and_for_viewers() {
     let fixture = Fixture::new();
     let mut producer = fixture.producer();
     let before = now_ns();
@@ -401,35 +402,37 @@ fn readings_of_clocks_are_beside_traces_and_for_viewers() {
     let streams = viewing.attach_to(producer.session, Seek::Beginning);
     assert!(viewing.metadata_of(streams[1].id).is_some());
     assert_eq!(viewing.await_news(1000), None);
-    let readings = |n: u64| ClockReadings {
-        boot: [7; 16],
-        monotonic_ns: n,
-        tsc: 2 * n,
-        relay_ns: CREATED_S + n,
-        error_ns: 5,
-    };
     let stored = |path: &str| {
-        let offsets = Offsets::parse(&read(&fixture.path(path))).expect("valid lines");
-        assert_eq!(offsets.boot.0, [7; 16]);
-        offsets.measurements.iter().map(|one| one.monotonic_ns).collect::<Vec<_>>()
+        let read = Measurements::parse(&read(&fixture.path(path))).expect("valid lines");
+        assert_eq!(read.boot, BOOT);
+        read.list.iter().map(|one| one.monotonic_ns).collect::<Vec<_>>()
     };
-    producer.say(&Command::ReportClocks(readings(1)));
+    let report = |n: u64| Command::ReportClocks { boot: BOOT, measurement: measured(n) };
+    producer.say(&report(1));
     assert_eq!(stored("web/ust/.clock-offsets"), [1]);
-    let news = viewing.woken_news().expect("readings");
+    let news = viewing.woken_news().expect("a measurement");
     assert!(news.sessions[0].has_clocks, "{news:?}");
-    producer.say(&Command::ReportClocks(readings(2)));
-    producer.say(&Command::ReportClocks(ClockReadings { boot: [8; 16], ..readings(3) }));
+    producer.say(&report(2));
+    let other = Uuid([8; 16]);
+    producer.say(&Command::ReportClocks { boot: other, measurement: measured(3) });
     assert_eq!(stored("web/ust/.clock-offsets"), [1, 2]);
     let session = producer.session;
-    let reply = ask(&mut viewing, &Request::Clocks { session }).unwrap();
-    assert_eq!(reply, viewer::Reply::Clocks(vec![readings(1), readings(2)]));
-    let unattached = ask(&mut fixture.viewing(), &Request::Clocks { session }).unwrap();
-    assert_eq!(unattached, viewer::Reply::Clocks(vec![]));
-    // Later traces and chunks have the earlier readings, too.
+    let known =
+        |viewing: &mut Viewing, known: u64| match ask(viewing, &Request::Clocks { session, known })
+            .unwrap()
+        {
+            viewer::Reply::Clocks { first, measurements } => (first, measurements.list),
+            other => panic!("{other:?}"),
+        };
+    assert_eq!(known(&mut viewing, 0), (0, vec![measured(1), measured(2)]));
+    assert_eq!(known(&mut viewing, 1), (1, vec![measured(2)]));
+    assert_eq!(known(&mut viewing, 9), (2, vec![]));
+    assert_eq!(known(&mut fixture.viewing(), 0), (0, vec![]), "not attached");
+    // Later traces and chunks have the earlier measurements, too.
     add_stream(&mut producer.control, "metadata", "ust/later").unwrap();
     assert_eq!(stored("web/ust/later/.clock-offsets"), [1, 2]);
     producer.rotate(1, ChunkAction::Keep);
-    producer.say(&Command::ReportClocks(readings(4)));
+    producer.say(&report(4));
     let archives = fs::read_dir(fixture.path("web/archives")).expect("chunks");
     let chunks: Vec<_> = archives.map(|chunk| chunk.expect("a chunk").path()).collect();
     let [chunk] = &chunks[..] else { panic!("{chunks:?}") };
@@ -437,17 +440,43 @@ fn readings_of_clocks_are_beside_traces_and_for_viewers() {
     assert_eq!(stored(&format!("web/archives/{name}/ust/.clock-offsets")), [1, 2, 4]);
 }
 
+const BOOT: Uuid = Uuid([7; 16]);
+
+fn measured(n: u64) -> Measurement {
+    Measurement { monotonic_ns: n, tsc: 2 * n, reference_ns: CREATED_S + n, error_ns: 5 }
+}
+
+/// A producer cannot fill the memory with measurements, and one that was stopped is understood.
 #[test]
-fn clocks_remember_a_limited_number_of_readings() {
-    let mut clocks = Clocks::default();
-    let readings =
-        |n: u64| ClockReadings { boot: [7; 16], monotonic_ns: n, tsc: n, relay_ns: n, error_ns: 1 };
-    assert!((0..10_000).all(|n| clocks.add(readings(n))));
-    let kept = clocks.readings();
-    assert!((2048..=4096).contains(&kept.len()), "{}", kept.len());
-    assert_eq!((kept.first(), kept.last()), (Some(&readings(0)), Some(&readings(9_999))));
-    assert!(kept.is_sorted_by_key(|one| one.monotonic_ns));
-    assert_eq!(clocks.count(), 10_000);
+fn measurements_of_clocks_are_limited() {
+    let mut clocks = ClockLog::default();
+    let taken = (1..10_000).filter(|n| clocks.add(BOOT, measured(*n))).count() as u64;
+    assert!((100..1000).contains(&taken), "{taken}");
+    assert_eq!(clocks.count(), taken);
+    assert!(!clocks.add(BOOT, measured(1)), "an earlier one");
+    let mut clocks = ClockLog::default();
+    (1..10).for_each(|n| assert!(clocks.add(BOOT, measured(n))));
+    assert!(clocks.add(BOOT, Measurement { tsc: 1, ..measured(20) }), "the counter begins anew");
+    let (first, measurements) = clocks.after(3);
+    assert_eq!((first, measurements.list.len()), (9, 1));
+}
+
+/// What could not be written to a full disk follows later.
+#[test]
+fn measurements_of_clocks_survive_a_full_disk() {
+    let scratch = Scratch::new("clocks");
+    let chunk = crate::chunk::Chunk::create(&scratch.0, 0, CREATED_S, None).expect("a chunk");
+    let mut clocks = ClockLog::default();
+    let read = || Measurements::parse(&fs::read(scratch.0.join("t/.clock-offsets")).unwrap());
+    for n in [1, 2, 3] {
+        assert!(clocks.add(BOOT, measured(n)));
+        if n != 2 {
+            clocks.append_to(&chunk, "t", false).expect("room");
+        }
+    }
+    assert_eq!(read().expect("lines").list, [measured(1), measured(3)]);
+    clocks.append_to(&chunk, "t", true).expect("room");
+    assert_eq!(read().expect("lines").list, [1, 2, 3].map(measured));
 }
 
 #[test]

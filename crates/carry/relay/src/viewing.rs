@@ -1,5 +1,6 @@
 //! State of a viewer's connection, without its socket.
 
+use crate::clock_log::ClockLog;
 use crate::close::Close;
 use crate::session::Session;
 use crate::sessions::Sessions;
@@ -49,7 +50,7 @@ struct Attached {
     cursors: HashMap<u64, Cursor>,
     /// Time before which the viewer has all events, as it was told.
     complete_ns: u64,
-    /// Number of readings of clocks of which the viewer was told.
+    /// Number of measurements of clocks of which the viewer was told.
     clocks: u64,
 }
 
@@ -215,11 +216,13 @@ impl Viewing {
                 Some(_) => Reply::Status(OK),
                 None => Reply::Status(UNKNOWN),
             },
-            Request::Clocks { session } => Reply::Clocks(
-                self.attached
-                    .get(&session)
-                    .map_or_else(Vec::new, |attached| attached.session.clocks()),
-            ),
+            Request::Clocks { session, known } => {
+                let (first, measurements) = match self.attached.get(&session) {
+                    Some(attached) => attached.session.clocks_after(known),
+                    None => ClockLog::default().after(known),
+                };
+                Reply::Clocks { first, measurements }
+            }
             Request::Await { room, count, timeout_ms } => {
                 let timeout = Duration::from_millis(timeout_ms.into());
                 let until = (timeout_ms > 0).then(|| Instant::now() + timeout);

@@ -1,6 +1,6 @@
 //! Consumer that counts late events: those that are earlier than the end of an earlier round.
 
-use blkkin_reader::{Consumer, Event, Loss, Stream, Times, Trace};
+use blkkin_reader::{Consumer, Event, Loss, Stream, TimeBase, Trace};
 use std::ops::ControlFlow;
 
 /// Consumer that passes everything on to another one, and counts late events.
@@ -15,13 +15,14 @@ pub struct Late<C> {
     count: u64,
 }
 
-/// Tolerance for corrected times: new offsets of clocks move times within their errors.
+/// Tolerance for corrected times: they may step back where the next measurement of a clock takes
+/// effect, by at most its error. This exceeds that on any usual network.
 const ALIGNED_TOLERANCE_NS: i64 = 10_000_000;
 
 impl<C> Late<C> {
     /// Makes a consumer that passes everything on to `consumer`.
-    pub fn new(consumer: C, times: Times) -> Late<C> {
-        let tolerance_ns = if times == Times::Aligned { ALIGNED_TOLERANCE_NS } else { 0 };
+    pub fn new(consumer: C, time_base: TimeBase) -> Late<C> {
+        let tolerance_ns = if time_base == TimeBase::Relay { ALIGNED_TOLERANCE_NS } else { 0 };
         Late { consumer, end_ns: i64::MIN, tolerance_ns, count: 0 }
     }
 

@@ -5,7 +5,7 @@ use crate::client::{Client, Goal, Step};
 use crate::error::Error;
 use crate::url::{Family, SessionName, Url};
 use blkkin_lttng::viewer::{Seek, Session};
-use blkkin_reader::{LiveSet, Source, Times};
+use blkkin_reader::{LiveSet, Source, TimeBase};
 use blkkin_secure::{Credentials, Stream};
 use parking_lot::{Condvar, Mutex};
 use std::io;
@@ -89,7 +89,7 @@ fn list_for(
     credentials: Option<&Credentials>,
 ) -> Result<Vec<Session>, Error> {
     let mut connection =
-        Connection::open(url, credentials, goal, Times::Recorded, LiveSet::default())?;
+        Connection::open(url, credentials, goal, TimeBase::Recorded, LiveSet::default())?;
     let never_stopped = Shared::default();
     while connection.step(&never_stopped)? {
         connection.check_opening()?;
@@ -103,9 +103,9 @@ impl Viewer {
         url: &Url,
         credentials: Option<&Credentials>,
         seek: Seek,
-        times: Times,
+        time_base: TimeBase,
     ) -> Result<Viewer, Error> {
-        Viewer::begin(url, credentials, times, |name| Goal::Read(name, seek))
+        Viewer::begin(url, credentials, time_base, |name| Goal::Read(name, seek))
     }
 
     /// Attaches to those sessions of a URL's name that have these ids, from their beginnings. They
@@ -114,22 +114,23 @@ impl Viewer {
         url: &Url,
         credentials: Option<&Credentials>,
         ids: Vec<u64>,
-        times: Times,
+        time_base: TimeBase,
     ) -> Result<Viewer, Error> {
-        Viewer::begin(url, credentials, times, |name| Goal::ReadEach(name, ids))
+        Viewer::begin(url, credentials, time_base, |name| Goal::ReadEach(name, ids))
     }
 
     fn begin(
         url: &Url,
         credentials: Option<&Credentials>,
-        times: Times,
+        time_base: TimeBase,
         goal: impl FnOnce(SessionName) -> Goal,
     ) -> Result<Viewer, Error> {
         let Some(name) = url.session.clone() else {
             return Err(Error::Refused("the URL has no session"));
         };
         let set = LiveSet::default();
-        let mut connection = Connection::open(url, credentials, goal(name), times, set.clone())?;
+        let mut connection =
+            Connection::open(url, credentials, goal(name), time_base, set.clone())?;
         let shared = Arc::new(Shared::default());
         while !connection.client.is_attached() && connection.step(&shared)? {
             connection.check_opening()?;
@@ -205,14 +206,14 @@ impl Connection {
         url: &Url,
         credentials: Option<&Credentials>,
         goal: Goal,
-        times: Times,
+        time_base: TimeBase,
         set: LiveSet,
     ) -> Result<Connection, Error> {
         let address = url.relay().to_string();
         let failed = |error| Error::Connect { address: address.clone(), error };
         let stream = connect(url, credentials).map_err(failed)?;
         let begun = Instant::now();
-        let client = Client::new(goal, times, set);
+        let client = Client::new(goal, time_base, set);
         let buffer = vec![0; BUFFER_SIZE];
         Ok(Connection { client, stream, address, begun, sent: begun, stopped: None, buffer })
     }

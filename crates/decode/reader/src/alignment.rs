@@ -1,24 +1,24 @@
-//! Correction of times by offsets of clocks that a relay has measured, so that events of several
+//! Correction of times by measurements of clocks that a relay has stored, so that events of several
 //! machines are comparable. Without it, times are those that were recorded.
 
 use crate::error::{Problem, ProblemKind};
 use crate::trace::Trace;
 use blkkin_ctf::clock::TimeScale;
-use blkkin_ctf::clock_offsets::{Correction, FILE, FILE_SIZE_MAX, Offsets};
+use blkkin_ctf::clock_offsets::{Correction, FILE, FILE_SIZE_MAX, Measurements};
 use parking_lot::RwLock;
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Whether times are corrected by the offsets of clocks.
+/// Clock by which a reader gives times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Times {
-    /// Times are those that the machine's clock has shown.
+pub enum TimeBase {
+    /// The machine's clock, as it was recorded.
     #[default]
     Recorded,
-    /// Times are those that the relay's clock has shown, as far as the offsets are known.
-    Aligned,
+    /// The relay's clock, as far as the machine's was measured against it.
+    Relay,
 }
 
 /// Present correction of a trace's clock, which changes while a live trace is read. Clones refer to
@@ -38,23 +38,19 @@ impl Alignment {
         self.0.read().clone()
     }
 
-    pub(crate) fn set(&self, correction: Option<Correction>) {
-        *self.0.write() = correction.map(Arc::new);
+    pub(crate) fn set(&self, correction: Option<Arc<Correction>>) {
+        *self.0.write() = correction;
     }
 }
 
 /// Conversion between cycles of a trace's clock and nanoseconds, with the correction.
 #[derive(Clone, Debug)]
-pub(crate) struct Scale {
-    recorded: TimeScale,
-    correction: Option<Arc<Correction>>,
+pub(crate) struct CorrectedScale {
+    pub(crate) recorded: TimeScale,
+    pub(crate) correction: Option<Arc<Correction>>,
 }
 
-impl Scale {
-    pub(crate) fn new(recorded: TimeScale, alignment: &Alignment) -> Scale {
-        Scale { recorded, correction: alignment.correction() }
-    }
-
+impl CorrectedScale {
     /// Converts a clock reading to nanoseconds from the clock's origin; saturates.
     #[inline]
     pub(crate) fn ns(&self, cycles: u64) -> i64 {
@@ -75,42 +71,49 @@ impl Scale {
 }
 
 impl Trace {
-    /// Corrects the trace's times from now on by the offsets in its directories, if there are any.
-    /// Returns the problems of their files. Does nothing for a live trace.
-    pub fn align(&self) -> Vec<Problem> {
-        if self.data.is_live {
-            return Vec::new();
-        }
-        let files = self.streams.iter().flat_map(|stream| &stream.files);
-        let parents = files.filter_map(|part| part.file.path().parent());
-        let directories: BTreeSet<&Path> = parents.chain([&*self.path]).collect();
+    /// Corrects the trace's times from now on by the measurements in its directories, if there are
+    /// any. Returns the problems of their files. Does nothing for a live trace.
+    pub(crate) fn align(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
-        let mut offsets: Option<Offsets> = None;
-        for directory in directories {
-            match read(&directory.join(FILE)) {
+        let mut measurements: Option<Measurements> = None;
+        for file in self.measurement_files() {
+            match read(&file) {
                 Ok(None) => {}
-                Ok(Some(more)) => match &mut offsets {
-                    Some(offsets) => offsets.merge(more),
+                Ok(Some(more)) => match &mut measurements {
+                    Some(measurements) => measurements.merge(more),
                     none => *none = Some(more),
                 },
                 Err(problem) => problems.push(problem),
             }
         }
-        if let Some(offsets) = offsets {
-            self.align_by(&offsets);
+        if let Some(measurements) = measurements {
+            // Streams with other clocks are not corrected.
+            let clock = self.schema().clocks.first();
+            let correction = clock.and_then(|clock| measurements.correction(clock));
+            self.data.alignment.set(correction.map(Arc::new));
         }
         problems
     }
 
-    /// Corrects the trace's times from now on. Streams with other clocks are not corrected.
-    fn align_by(&self, offsets: &Offsets) {
-        let clock = self.schema().clocks.first();
-        self.data.alignment.set(clock.and_then(|clock| offsets.correction(clock)));
+    /// Returns the total size of the files with measurements, by which they are known to have grown.
+    pub(crate) fn measurements_size(&self) -> u64 {
+        let files = self.measurement_files();
+        files.iter().filter_map(|file| fs::symlink_metadata(file).ok()).map(|it| it.len()).sum()
+    }
+
+    fn measurement_files(&self) -> BTreeSet<PathBuf> {
+        if self.data.is_live {
+            return BTreeSet::new();
+        }
+        let files = self.streams.iter().flat_map(|stream| &stream.files);
+        let directories = files.filter_map(|part| part.file.path().parent()).chain([&*self.path]);
+        directories.map(|directory| directory.join(FILE)).collect()
     }
 }
 
-/// Reads a file of offsets; `None` if it does not exist, as for traces that no relay has received.
-fn read(path: &Path) -> Result<Option<Offsets>, Problem> {
+/// Reads a file of measurements; `None` if it does not exist, as for traces that no relay has
+/// received.
+fn read(path: &Path) -> Result<Option<Measurements>, Problem> {
     let size = match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.is_file() => metadata.len(),
         _ => return Ok(None),
@@ -120,8 +123,8 @@ fn read(path: &Path) -> Result<Option<Offsets>, Problem> {
         return Err(Problem::new(path, None, kind));
     }
     let text = fs::read(path).map_err(|error| Problem::io(path, "read", &error))?;
-    Offsets::parse(&text).map(Some).map_err(|line| {
-        let kind = ProblemKind::Data(format!("line {line} is no offset of a clock"));
+    Measurements::parse(&text).map(Some).map_err(|line| {
+        let kind = ProblemKind::Data(format!("line {line} is not a measurement of a clock"));
         Problem::new(path, None, kind)
     })
 }

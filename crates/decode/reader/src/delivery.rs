@@ -1,7 +1,7 @@
 //! Delivery of events to a consumer on one thread: checks against range and filter, and totals of
 //! the delivered events.
 
-use crate::alignment::Scale;
+use crate::alignment::CorrectedScale;
 use crate::bind::BoundFilter;
 use crate::cursor::Cursor;
 use crate::event::Event;
@@ -49,7 +49,11 @@ impl<'w, 'r> Delivery<'w, 'r> {
     /// Adds a loss to the totals and returns the loss, clipped to the reading's range unless the
     /// reading delivers whole losses. Returns `None` for a loss outside of the range, which is not
     /// counted.
-    pub(crate) fn count_loss(&mut self, mut loss: Loss, scale: Option<Scale>) -> Option<Loss> {
+    pub(crate) fn count_loss(
+        &mut self,
+        mut loss: Loss,
+        scale: Option<CorrectedScale>,
+    ) -> Option<Loss> {
         let Reading { begin, end, losses_whole, .. } = *self.reading;
         if !loss.overlaps(begin, end) {
             return None;

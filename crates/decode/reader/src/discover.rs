@@ -49,6 +49,13 @@ pub struct OpenTraces {
     pub problems: Vec<Problem>,
 }
 
+impl OpenTraces {
+    /// Corrects times by measurements of clocks that are beside the traces.
+    pub fn align(&mut self) {
+        self.problems.extend(self.traces.iter().flat_map(|trace| trace.align()));
+    }
+}
+
 /// Opens all traces of `sources`, with ids from 0 on.
 pub fn open(sources: &[Source]) -> OpenTraces {
     open_numbered(sources, 0)

@@ -8,7 +8,7 @@
 //! known files. After such a change it opens all sources again, and each stream continues after its
 //! last packet. Delivered packets of a live trace are freed after each round.
 
-use crate::alignment::Times;
+use crate::alignment::TimeBase;
 use crate::discover::{OpenTraces, Source, open_numbered};
 use crate::error::{Problem, ProblemKind};
 use crate::event_merge::Consumer;
@@ -32,7 +32,9 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct Follower {
     sources: Vec<Source>,
-    times: Times,
+    time_base: TimeBase,
+    /// Total sizes of the files with measurements of clocks that were read, by id of the trace.
+    measured: HashMap<usize, u64>,
     traces: Vec<Arc<Trace>>,
     /// Undelivered packets of each stream, in the order of the streams of all traces.
     packets: Vec<StreamPackets>,
@@ -62,7 +64,7 @@ struct FileState {
     id: FileId,
     /// Size in bytes. For a stream file that is not in `unfinished`, 0 if the file is empty and 1
     /// otherwise, because further growth of such a file does not require that the sources are
-    /// opened again. The same is true of offsets of clocks that are not used.
+    /// opened again.
     size: u64,
 }
 
@@ -82,15 +84,17 @@ const OPEN_TRIES_MAX: usize = 8;
 impl Follower {
     /// Opens the sources. They may still have no traces.
     pub fn new(sources: &[Source]) -> Follower {
-        Follower::with_times(sources, Times::Recorded)
+        Follower::with_time_base(sources, TimeBase::Recorded)
     }
 
-    /// Opens the sources, which may still have no traces, and corrects their times. Offsets are
-    /// read again when their files have grown. Live traces are corrected by their producers.
-    pub fn with_times(sources: &[Source], times: Times) -> Follower {
+    /// Opens the sources, which may still have no traces, and gives times of a clock. Measurements
+    /// are read again when their files have grown. Live traces are corrected by
+    /// [`LiveTrace::set_correction`].
+    pub fn with_time_base(sources: &[Source], time_base: TimeBase) -> Follower {
         let mut follower = Follower {
             sources: sources.to_vec(),
-            times,
+            time_base,
+            measured: HashMap::new(),
             traces: Vec::new(),
             packets: Vec::new(),
             absent: HashMap::new(),
@@ -146,7 +150,11 @@ impl Follower {
             {
                 return tries > 0;
             }
-            is_due = false;
+            if std::mem::take(&mut is_due) {
+                let traces = self.traces.clone();
+                let unaligned = self.align(&traces);
+                self.problems.extend(unaligned);
+            }
             self.listed_at = Instant::now();
             let files = self.list_files();
             if files == self.files && !has_new_streams && !has_changed_live {
@@ -237,12 +245,17 @@ impl Follower {
         self.next_id += traces.len();
         for trace in traces.iter_mut().filter_map(Arc::get_mut) {
             let is_same = |old: &&Arc<Trace>| is_same_trace(old, trace);
+            let is_older = |old: &&Arc<Trace>| old.path == trace.path && old.name == trace.name;
             if let Some(old) = self.traces.iter().find(is_same) {
                 (trace.id, trace.data) = (old.id, old.data.clone());
+            } else if let Some(old) = self.traces.iter().find(is_older)
+                && let Some(data) = Arc::get_mut(&mut trace.data)
+            {
+                data.alignment = old.data.alignment.clone();
             }
         }
-        let corrected = traces.iter().filter(|_| self.times == Times::Aligned);
-        let unaligned: Vec<Problem> = corrected.flat_map(|trace| trace.align()).collect();
+        self.measured.retain(|id, _| traces.iter().any(|trace| trace.id == *id));
+        let unaligned = self.align(&traces);
         let packets = std::mem::take(&mut self.packets);
         // Packet numbers stay unique although streams may change their numbers.
         let number = packets.iter().map(StreamPackets::number).max().unwrap_or(0);
@@ -266,6 +279,20 @@ impl Follower {
         self.unfinished = unfinished.into_iter().map(|problem| problem.path).collect();
         self.problems = problems;
         self.problems.extend(unaligned);
+    }
+
+    /// Corrects the times of traces whose measurements have grown.
+    fn align(&mut self, traces: &[Arc<Trace>]) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        if self.time_base == TimeBase::Relay {
+            for trace in traces {
+                let size = trace.measurements_size();
+                if self.measured.insert(trace.id, size).unwrap_or(0) != size {
+                    problems.extend(trace.align());
+                }
+            }
+        }
+        problems
     }
 
     fn live_generations(&self) -> Vec<u64> {
@@ -298,12 +325,11 @@ impl Follower {
                 Ok(metadata) if metadata.is_dir() && name != "index" && depth < DEPTH_MAX => {
                     self.list_below(&path, depth + 1, files);
                 }
-                Ok(metadata) if metadata.is_file() => {
+                // Measurements are looked at by `align`.
+                Ok(metadata) if metadata.is_file() && name != clock_offsets::FILE => {
                     // A stream file can usually be identified as soon as it has a byte, so only the
                     // change from empty to not empty matters.
-                    let is_whole = name == "metadata"
-                        || name == clock_offsets::FILE && self.times == Times::Aligned;
-                    let is_open = !is_whole && !self.unfinished.contains(&path);
+                    let is_open = name != "metadata" && !self.unfinished.contains(&path);
                     let size = if is_open { metadata.len().min(1) } else { metadata.len() };
                     files.push(FileState { path, id: id_of(&metadata), size });
                 }

@@ -46,7 +46,7 @@ mod text;
 mod trace;
 mod unordered;
 
-pub use alignment::{Alignment, Times};
+pub use alignment::{Alignment, TimeBase};
 pub use bind::BoundFilter;
 pub use discover::{OpenTraces, Source, open};
 pub use error::{Problem, ProblemKind};

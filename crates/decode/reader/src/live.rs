@@ -123,7 +123,7 @@ impl LiveTrace {
 
     /// Corrects times from now on; `None` ends that. Packets that were appended before should have
     /// had nearly the same correction.
-    pub fn set_correction(&self, correction: Option<Correction>) {
+    pub fn set_correction(&self, correction: Option<Arc<Correction>>) {
         self.0.alignment.set(correction);
     }
 

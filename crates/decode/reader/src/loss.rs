@@ -1,6 +1,6 @@
 //! Losses: events and packets that are missing in a trace according to its own counters.
 
-use crate::alignment::Scale;
+use crate::alignment::CorrectedScale;
 use std::fmt;
 
 /// Loss of events or packets of a stream, according to the tracer's counters.
@@ -38,7 +38,7 @@ impl Loss {
 
     /// Clips the loss to the time between `begin` and `end`. The count of a clipped loss is
     /// unknown.
-    pub(crate) fn clip(&mut self, begin: Option<i64>, end: Option<i64>, scale: &Scale) {
+    pub(crate) fn clip(&mut self, begin: Option<i64>, end: Option<i64>, scale: &CorrectedScale) {
         let time = |ns: i64| (ns, scale.cycles(ns));
         if let (Some(begin), Some((from, _))) = (begin, self.from)
             && from < begin

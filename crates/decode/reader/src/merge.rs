@@ -9,7 +9,7 @@
 //! it had the latest time before it in the stream, or its packet's begin if that is later. So the
 //! stream keeps its order.
 
-use crate::alignment::Scale;
+use crate::alignment::CorrectedScale;
 use crate::cursor::Cursor;
 use crate::error::Problem;
 use crate::loss::Loss;
@@ -37,7 +37,7 @@ pub(crate) struct MergeInput {
     /// declares an earlier end, an event at or after `round_end` is damaged, and does not end the
     /// round of this stream.
     can_exceed_round: bool,
-    scale: Option<Scale>,
+    scale: Option<CorrectedScale>,
     /// Latest time of the input so far, in nanoseconds; no later item is ordered before it.
     floor: i64,
     /// Begin of the current packet in nanoseconds, as its context declares; `i64::MIN` if unknown.

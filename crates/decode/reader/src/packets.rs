@@ -5,7 +5,7 @@
 //! length of the stream. Gaps in sequence numbers and increases of discard counters become losses.
 //! The packets of a live trace have known ends, so that a damaged packet does not end the stream.
 
-use crate::alignment::Scale;
+use crate::alignment::CorrectedScale;
 use crate::error::{Problem, ProblemKind};
 use crate::file::{FileId, StreamFile};
 use crate::limits::STREAMS_MAX;
@@ -454,7 +454,7 @@ impl StreamPackets {
 /// Returns the losses from the end of the packet `before` to the end of `packet`, according to
 /// their counters. If `before` is absent or has no discard counter, the number of discarded events
 /// is unknown unless the counter of `packet` is 0.
-fn losses(before: Option<&Packet>, packet: &Packet, scale: Option<Scale>) -> Vec<Loss> {
+fn losses(before: Option<&Packet>, packet: &Packet, scale: Option<CorrectedScale>) -> Vec<Loss> {
     let mut losses = Vec::new();
     let time = |cycles: Option<u64>| Some((scale.as_ref()?.ns(cycles?), cycles?));
     if let Some(discarded) = packet.discarded {

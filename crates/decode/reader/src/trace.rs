@@ -1,6 +1,6 @@
 //! An opened trace: schema, decoder and streams.
 
-use crate::alignment::{Alignment, Scale};
+use crate::alignment::{Alignment, CorrectedScale};
 use crate::file::StreamFile;
 use crate::packet::{PacketKey, StreamId};
 use blkkin_ctf::clock::TimeScale;
@@ -34,11 +34,11 @@ impl TraceData {
     }
 
     /// Returns the present conversion of times for the streams of a class.
-    pub(crate) fn scale(&self, stream: usize) -> Option<Scale> {
+    pub(crate) fn scale(&self, stream: usize) -> Option<CorrectedScale> {
         let recorded = self.scales.get(stream).copied().flatten()?;
         let is_first = self.decoder.schema().streams.get(stream)?.clock == Some(0);
-        let alignment = if is_first { &self.alignment } else { &Alignment::default() };
-        Some(Scale::new(recorded, alignment))
+        let correction = if is_first { self.alignment.correction() } else { None };
+        Some(CorrectedScale { recorded, correction })
     }
 }
 

@@ -10,7 +10,7 @@
 //! The caller supplies the time: event time for a finished recording, so that the reading speed
 //! does not matter, and the wall clock for a live one.
 
-use crate::clocks::Clocks;
+use crate::clocks::Corrections;
 use crate::interner::Interner;
 use crate::join::Scratch;
 use crate::losses::Losses;
@@ -116,7 +116,7 @@ pub struct Assembler {
     recent: RecentIds,
     counts: Counts,
     losses: Losses,
-    clocks: Clocks,
+    corrections: Corrections,
     scratch: Scratch,
 }
 
@@ -141,7 +141,7 @@ impl Assembler {
             recent: RecentIds::default(),
             counts: Counts::default(),
             losses: Losses::default(),
-            clocks: Clocks::default(),
+            corrections: Corrections::default(),
             scratch: Scratch::default(),
         }
     }
@@ -219,7 +219,7 @@ impl Assembler {
 
     /// Sets the correction by which the times of the trace `source` were made.
     pub fn set_alignment(&mut self, source: u32, alignment: Alignment) {
-        self.clocks.add(source, alignment);
+        self.corrections.add(source, alignment);
     }
 
     /// Emits the requests that are complete at `now`.
@@ -350,7 +350,7 @@ impl Assembler {
             let builder = RequestBuilder {
                 resolver: Resolver { request: &request, interner: &self.interner },
                 losses: &self.losses,
-                clocks: &self.clocks,
+                corrections: &self.corrections,
                 completion,
                 correct_skew: self.limits.correct_skew,
             };

@@ -28,17 +28,17 @@ pub enum Agreement {
 
 /// Corrections by the reader's id of the trace.
 #[derive(Debug, Default)]
-pub(crate) struct Clocks(HashMap<u32, Alignment>);
+pub(crate) struct Corrections(HashMap<u32, Alignment>);
 
-impl Clocks {
+impl Corrections {
     pub(crate) fn add(&mut self, source: u32, alignment: Alignment) {
         self.0.insert(source, alignment);
     }
 
     /// Returns the correction by which a time of a trace was made; `None` if there is none.
-    pub(crate) fn of(&self, source: u32, time_ns: Option<u64>) -> Option<SpanClock> {
+    pub(crate) fn of(&self, source: u32, time_ns: u64) -> Option<SpanClock> {
         let correction = self.0.get(&source)?.correction()?;
-        let time_ns = i64::try_from(time_ns?).ok()?;
+        let time_ns = i64::try_from(time_ns).ok()?;
         let offset = correction.at(correction.uncorrect(time_ns));
         let node = correction.boot();
         Some(SpanClock { node, offset_ns: offset.ns, error_ns: offset.error_ns })
@@ -67,11 +67,16 @@ pub(crate) fn agreement(clocks: impl Iterator<Item = Option<SpanClock>>) -> Agre
     }
 }
 
-/// Rounds an error up to two digits, so that its values repeat.
-pub(crate) fn rounded(error_ns: u64) -> u64 {
+/// Returns the value of the tag with a clock: its machine's boot and its error in nanoseconds. The
+/// error is rounded up to two digits: few distinct values take less space in a store.
+pub(crate) fn tag_value(clock: Option<SpanClock>) -> String {
+    let Some(SpanClock { node, error_ns, .. }) = clock else { return UNKNOWN.to_owned() };
     let mut unit = 1_u64;
     while error_ns / unit >= 100 {
         unit *= 10;
     }
-    error_ns.div_ceil(unit).saturating_mul(unit)
+    format!("{node} {}", error_ns.div_ceil(unit).saturating_mul(unit))
 }
+
+/// Value of the tag for a clock that was not measured.
+const UNKNOWN: &str = "unknown";

@@ -43,9 +43,10 @@
 //!
 //! # Clocks
 //!
-//! If the times of traces were corrected by offsets of clocks, each span has the error of that
-//! ([`Step::clock`]). The first span of each machine has it as a tag, too ([`CLOCK_ERROR_KEY`](blkkin_model::CLOCK_ERROR_KEY)): the
-//! spans of other machines may be assembled elsewhere.
+//! If the times of traces were corrected, each span has the error of its machine's clock
+//! ([`Step::clock`]). Spans whose parent is missing or on another machine have machine and error as
+//! a tag, too ([`CLOCK_KEY`](blkkin_model::CLOCK_KEY)): the spans of other machines may be assembled
+//! elsewhere.
 //!
 //! # Order
 //!

@@ -232,7 +232,8 @@ impl Request<'_> {
 
     /// Returns how well the times of the spans can be compared.
     pub fn agreement(&self) -> Agreement {
-        clocks::agreement(self.steps.iter().map(|step| step.clock))
+        let dated = self.steps.iter().filter(|step| step.span.start_ns.is_some());
+        clocks::agreement(dated.map(|step| step.clock))
     }
 
     /// Returns true if a span was recorded by the service `name`.

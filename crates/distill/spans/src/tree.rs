@@ -1,7 +1,7 @@
 //! Construction of a [`Request`] from the stored reports: its spans in preorder, with their tags
 //! and annotations. Anomalies are kept and marked.
 
-use crate::clocks::{self, Clocks, SpanClock};
+use crate::clocks::{self, Corrections, SpanClock};
 use crate::interner::Symbol;
 use crate::join::{Address, Draft, Scratch};
 use crate::losses::Losses;
@@ -12,7 +12,7 @@ use crate::request::{Completion, END, LOST, Oddities, Oddity, Request, START, St
 use crate::resolver::Resolver;
 use crate::skew;
 use blkkin_model::{
-    AnnotationRef, CLOCK_ERROR_KEY, EndpointRef, Origin, SpanId, SpanRef, Status, TagRef, TraceId,
+    AnnotationRef, CLOCK_KEY, EndpointRef, Origin, SpanId, SpanRef, Status, TagRef, TraceId,
     ValueRef,
 };
 use std::collections::{HashMap, HashSet};
@@ -28,7 +28,7 @@ pub(crate) struct RequestBuilder<'p> {
     /// Losses of events in the traces, which may explain a missing start or end of a span.
     pub(crate) losses: &'p Losses,
     /// Corrections by which the times of traces were made.
-    pub(crate) clocks: &'p Clocks,
+    pub(crate) corrections: &'p Corrections,
     /// Reason for which the request is emitted.
     pub(crate) completion: Completion,
     /// Set if clock skew between hosts is corrected.
@@ -71,7 +71,7 @@ impl RequestBuilder<'_> {
                 completion: self.completion,
                 correct_skew: self.correct_skew,
                 losses: self.losses,
-                clocks: self.clocks,
+                corrections: self.corrections,
                 scratch,
                 ambiguous,
             };
@@ -117,7 +117,7 @@ struct TreeBuilder<'b> {
     completion: Completion,
     correct_skew: bool,
     losses: &'b Losses,
-    clocks: &'b Clocks,
+    corrections: &'b Corrections,
     scratch: &'b Scratch,
     /// Span ids that may belong to another request with the same lower half of the trace id.
     ambiguous: &'b HashSet<u64>,
@@ -139,15 +139,21 @@ impl<'b> TreeBuilder<'b> {
 
         // Build everything that spans borrow first.
         let pieces = self.report_ranges();
-        let clocks: Vec<Option<SpanClock>> =
-            drafts.iter().map(|draft| self.clocks.of(draft.source, draft.start)).collect();
-        // The first span of each machine tells the error.
-        let clock_error = |at: usize| {
-            let SpanClock { node, error_ns, .. } = clocks[at]?;
+        let clock = |draft: &Draft| self.corrections.of(draft.source, draft.start?);
+        let clocks: Vec<Option<SpanClock>> = drafts.iter().map(clock).collect();
+        // Servers may have the spans of each machine from another sender, so those say it whose
+        // parent is of another machine or missing.
+        let clock_tag = |at: usize| {
+            drafts[at].start?;
             let of_parent = parents[at].and_then(|parent| clocks[parent]);
-            of_parent.is_none_or(|clock| clock.node != node).then_some(error_ns)
+            match (clocks[at], of_parent) {
+                (None, None) => None,
+                (Some(own), Some(other)) if own.node == other.node => None,
+                (clock, _) => Some(clocks::tag_value(clock)),
+            }
         };
-        let (tags, replaced) = self.tags(&pieces, &clock_error);
+        let clock_tags: Vec<Option<String>> = (0..drafts.len()).map(clock_tag).collect();
+        let (tags, replaced) = self.tags(&pieces, &clock_tags);
         let annotations = self.annotations(&pieces, &replaced, &shift);
 
         let order = children.preorder();
@@ -239,16 +245,19 @@ impl<'b> TreeBuilder<'b> {
 
     /// Returns the tags of all drafts, and the tag values that were replaced by a later value of
     /// the same key and origin.
-    fn tags(
+    fn tags<'r>(
         &self,
         pieces: &[Range<usize>],
-        clock_error: &impl Fn(usize) -> Option<u64>,
-    ) -> (DraftLists<TagRef<'b>>, Vec<ReplacedValue>) {
+        clock_tags: &'r [Option<String>],
+    ) -> (DraftLists<TagRef<'r>>, Vec<ReplacedValue>)
+    where
+        'b: 'r,
+    {
         let Resolver { request, interner } = self.resolver;
-        let mut tags: Vec<TagRef<'b>> = Vec::new();
+        let mut tags: Vec<TagRef<'r>> = Vec::new();
         let mut ranges = Vec::with_capacity(pieces.len());
         let mut replaced = Vec::new();
-        let mut values: Vec<(TagRef<'b>, u64)> = Vec::new();
+        let mut values: Vec<(TagRef<'r>, u64)> = Vec::new();
         for (at, (piece, draft)) in pieces.iter().zip(&self.scratch.drafts).enumerate() {
             values.clear();
             for (_, number) in &self.scratch.assigned[piece.clone()] {
@@ -278,9 +287,8 @@ impl<'b> TreeBuilder<'b> {
                     add(key, ValueRef::Str(LOST), Origin::Span);
                 }
             }
-            if let Some(error_ns) = clock_error(at) {
-                let error_ns = i64::try_from(clocks::rounded(error_ns)).unwrap_or(i64::MAX);
-                add(CLOCK_ERROR_KEY, ValueRef::Int(error_ns), Origin::Span);
+            if let Some(Some(clock)) = clock_tags.get(at) {
+                add(CLOCK_KEY, ValueRef::Str(clock), Origin::Span);
             }
             // The sort is stable, so the latest value of a key comes last.
             values.sort_by(|(a, _), (b, _)| (a.key, a.origin).cmp(&(b.key, b.origin)));

@@ -6,7 +6,7 @@ use crate::interrupt::Interrupt;
 use crate::output::plural;
 use crate::relay_credentials;
 use blkkin_live::{Error as LiveError, Progress, Seek, Session, Url, Viewer};
-use blkkin_reader::{Consumer, Follower, Reading, Source, Stats, Times};
+use blkkin_reader::{Consumer, Follower, Reading, Source, Stats, TimeBase};
 use std::time::Duration;
 
 /// Options for sessions of a relay.
@@ -27,7 +27,7 @@ pub(crate) enum From {
 
 /// Sources that are followed.
 pub(crate) enum Feed {
-    Files(Vec<Source>, Times),
+    Files(Vec<Source>, TimeBase),
     Relay(RelayFeed),
 }
 
@@ -52,9 +52,13 @@ const ROUND_TIME_MAX: Duration = Duration::from_millis(50);
 
 impl Feed {
     /// Finds the sources of the command line; attaches to a session of a relay.
-    pub(crate) fn open(input: &InputArgs, relay: &RelayArgs, times: Times) -> Result<Feed, Error> {
+    pub(crate) fn open(
+        input: &InputArgs,
+        relay: &RelayArgs,
+        time_base: TimeBase,
+    ) -> Result<Feed, Error> {
         if let Some(url) = input.url()? {
-            return open_session(url, relay.from.unwrap_or(From::Now), times).map(Feed::Relay);
+            return open_session(url, relay.from.unwrap_or(From::Now), time_base).map(Feed::Relay);
         }
         if relay.from.is_some() {
             return Err(Error::usage("--from is for sessions of a relay")
@@ -65,13 +69,13 @@ impl Feed {
             return Err(Error::usage("--follow cannot read standard input")
                 .hint("give the directory that the recording is written to"));
         }
-        Ok(Feed::Files(sources, times))
+        Ok(Feed::Files(sources, time_base))
     }
 
     /// Opens the sources for reading. Warns of those that cannot be read yet.
     pub(crate) fn follower(&self) -> Follower {
         let follower = match self {
-            Feed::Files(sources, times) => Follower::with_times(sources, *times),
+            Feed::Files(sources, time_base) => Follower::with_time_base(sources, *time_base),
             Feed::Relay(relay) => Follower::new(&[relay.viewer.source()]),
         };
         // Warnings are reported with all other problems at the end.
@@ -147,7 +151,7 @@ impl Round {
     }
 }
 
-fn open_session(url: Url, from: From, times: Times) -> Result<RelayFeed, Error> {
+fn open_session(url: Url, from: From, time_base: TimeBase) -> Result<RelayFeed, Error> {
     if url.session.is_none() {
         return Err(Error::usage(format!("`{url}` has no session"))
             .hint(format!("`blkkin live ls {url}` lists the sessions, with their URLs")));
@@ -159,7 +163,7 @@ fn open_session(url: Url, from: From, times: Times) -> Result<RelayFeed, Error> 
         From::Now => Seek::Last,
     };
     let credentials = relay_credentials::for_relay(url.is_secure)?;
-    match Viewer::open(&url, credentials.as_ref(), seek, times) {
+    match Viewer::open(&url, credentials.as_ref(), seek, time_base) {
         Ok(viewer) => Ok(RelayFeed { viewer, url, last: None }),
         Err(error) => Err(failed(&error, &url)),
     }

@@ -100,20 +100,20 @@ fn request(asking: &mut Program, serving: &mut Program) -> String {
 
 /// Span of a request: its start and end in nanoseconds, and the error of its clock.
 #[derive(Clone, Copy, Debug)]
-struct Times {
+struct SpanTimes {
     start: i64,
     end: i64,
     error: Option<i64>,
 }
 
 /// Returns the calls of client and server in the lines of `spans --json`, by trace id.
-fn calls(lines: &str) -> Vec<(String, [Times; 2])> {
+fn calls(lines: &str) -> Vec<(String, [SpanTimes; 2])> {
     let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     let spans: Vec<Value> = lines.filter(|line| line["type"] == "span").collect();
     let times = |span: &Value| {
         let start = span["start"].as_i64().expect("a start");
         let end = start + span["duration"].as_i64().expect("a duration");
-        Times { start, end, error: span["clock"]["error"].as_i64() }
+        SpanTimes { start, end, error: span["clock"]["error"].as_i64() }
     };
     let servers = spans.iter().filter(|span| span["kind"] == "server");
     let both = servers.filter_map(|server| {
@@ -126,7 +126,7 @@ fn calls(lines: &str) -> Vec<(String, [Times; 2])> {
 
 /// Asserts that a server's part lies within its client's, within the errors of both clocks.
 #[track_caller]
-fn check_aligned(calls: &[(String, [Times; 2])]) {
+fn check_aligned(calls: &[(String, [SpanTimes; 2])]) {
     for (id, [client, server]) in calls {
         let error = client.error.expect("an error") + server.error.expect("an error");
         // The relay is on this machine.
@@ -223,7 +223,7 @@ fn relay_host(relay: &Relay) -> String {
 }
 
 /// Returns the spans of client and server that a server has of a request.
-fn stored(server: &Server, id: &str) -> Option<[Times; 2]> {
+fn stored(server: &Server, id: &str) -> Option<[SpanTimes; 2]> {
     let path = format!("/api/v2/trace/{id}");
     let reply = http(server.web, "GET", &path, "", b"").expect("an answer");
     let spans: Vec<Value> = serde_json::from_str(&reply.body).ok()?;
@@ -231,8 +231,8 @@ fn stored(server: &Server, id: &str) -> Option<[Times; 2]> {
         let span = spans.iter().find(|span| span["kind"] == kind)?;
         let start = span["timestamp"].as_i64()? * 1000;
         let end = start + span["duration"].as_i64()? * 1000;
-        let error = span["tags"]["blkkin.clock_error_ns"].as_str()?.parse().ok();
-        Some(Times { start, end, error })
+        let error = span["tags"]["blkkin.clock"].as_str()?.split_once(' ')?.1.parse().ok();
+        Some(SpanTimes { start, end, error })
     };
     Some([of("CLIENT")?, of("SERVER")?])
 }

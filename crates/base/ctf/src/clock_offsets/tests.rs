@@ -8,8 +8,8 @@ const SECOND: u64 = 1_000_000_000;
 /// Time of the reference clock when the machine's clocks showed 0.
 const ORIGIN: u64 = 1_795_000_000 * SECOND;
 
-fn offsets(measurements: Vec<Measurement>) -> Offsets {
-    Offsets { boot: BOOT, measurements }
+fn offsets(list: Vec<Measurement>) -> Measurements {
+    Measurements { boot: BOOT, list }
 }
 
 /// Returns a measurement at `second`: the reference clock is `ahead_ns` ahead of the trace's.
@@ -37,19 +37,16 @@ fn at(correction: &Correction, second: f64) -> Offset {
 fn a_file_is_read_as_it_was_written() {
     let written = offsets(vec![measured(1, 500, 20), measured(11, -3, 7)]);
     let text = written.text();
-    assert_eq!(Offsets::parse(text.as_bytes()), Ok(written.clone()));
+    assert_eq!(Measurements::parse(text.as_bytes()), Ok(written.clone()));
     // A line that is being written does not count.
     let cut = text.len() - 1;
-    let parsed = Offsets::parse(&text.as_bytes()[..cut]).expect("whole lines");
-    assert_eq!(parsed.measurements, written.measurements[..1]);
+    let parsed = Measurements::parse(&text.as_bytes()[..cut]).expect("whole lines");
+    assert_eq!(parsed.list, written.list[..1]);
     let mut merged = offsets(vec![measured(11, -3, 7), measured(21, 0, 1)]);
     merged.merge(written.clone());
-    assert_eq!(
-        merged.measurements,
-        [measured(1, 500, 20), measured(11, -3, 7), measured(21, 0, 1)]
-    );
-    merged.merge(Offsets { boot: Uuid([1; 16]), ..written });
-    assert_eq!(merged.measurements.len(), 3, "another boot");
+    assert_eq!(merged.list, [measured(1, 500, 20), measured(11, -3, 7), measured(21, 0, 1)]);
+    merged.merge(Measurements { boot: Uuid([1; 16]), ..written });
+    assert_eq!(merged.list.len(), 3, "another boot");
 }
 
 #[test]
@@ -64,11 +61,11 @@ fn an_invalid_line_is_named() {
         (format!("{title}1 2 3 -4\n"), 2),
         (format!("{title}1 2 3 99999999999999999999\n"), 2),
     ] {
-        assert_eq!(Offsets::parse(text.as_bytes()), Err(line), "{text}");
+        assert_eq!(Measurements::parse(text.as_bytes()), Err(line), "{text}");
     }
     let mut bytes = format!("{title}1 2 3 4\n").into_bytes();
     bytes.extend_from_slice(b"\xff\n");
-    assert_eq!(Offsets::parse(&bytes), Err(3));
+    assert_eq!(Measurements::parse(&bytes), Err(3));
 }
 
 #[test]
@@ -83,7 +80,7 @@ fn both_clocks_of_the_boot_are_corrected_and_no_others() {
     assert_eq!(at(clock(None, SECOND)), None);
     assert_ne!(tsc_uuid(BOOT), BOOT);
     let reset = Measurement { tsc: 5, ..measured(20, 5000, 20) };
-    let reset = Offsets { measurements: vec![measured(10, 5000, 20), reset], ..offsets };
+    let reset = Measurements { list: vec![measured(10, 5000, 20), reset], ..offsets };
     assert_eq!(reset.correction(&clock(Some(tsc_uuid(BOOT)), 2 * SECOND)), None);
     assert!(reset.correction(&clock(Some(BOOT), SECOND)).is_some());
 }
@@ -97,6 +94,9 @@ fn the_drift_goes_on_after_a_measurement() {
     assert_eq!(after.ns, 600_000);
     // 10 of the measurement, 20 of the drift (over 30 s), and 2 parts per million of its change.
     assert_eq!(after.error_ns, 10 + 20 + 60_000);
+    // After a minute, the drift may be another one.
+    let later = at(&correction, 230.0);
+    assert_eq!((later.ns, later.error_ns), (1_300_000, 10 + 66 + 120_000 + 4_000_000));
     assert_eq!(at(&correction, 115.0).ns, 150_000);
     let time = ORIGIN as i64 + 115_000_000_000;
     assert_eq!(correction.correct(time), time + 150_000);
@@ -136,6 +136,24 @@ fn a_clock_that_was_set_is_no_drift() {
     assert_eq!(at(&correction, 121.0), Offset { ns: hour, error_ns: 10 + 100_000 });
     assert_eq!(at(&correction, 132.0).ns, hour);
     assert!(at(&correction, 132.0).error_ns < 5000);
+    // A step that a drift could explain makes the error larger.
+    let jumps = |n: u64| measured(100 + 10 * n, if n < 4 { 0 } else { 4_000_000 }, 10);
+    let correction = self::correction((0..8).map(jumps).collect());
+    for seconds in [171.5, 180.0] {
+        let Offset { ns, error_ns } = at(&correction, seconds);
+        assert!(ns.abs_diff(4_000_000) <= error_ns, "{ns} {error_ns}");
+    }
+}
+
+/// A drift is not known from two points that are near each other, nor across a long pause.
+#[test]
+fn an_uncertain_drift_is_none() {
+    let noisy = correction(vec![measured(100, 0, 100_000), measured(102, 80_000, 100_000)]);
+    let hours = at(&noisy, 36_000.0);
+    assert_eq!(hours.ns, 80_000);
+    assert!(hours.error_ns > 3_000_000_000, "{hours:?}");
+    let paused = correction(vec![measured(100, 0, 10), measured(36_000, 20_000_000_000, 10)]);
+    assert_eq!(at(&paused, 36_010.0), Offset { ns: 20_000_000_000, error_ns: 10 + 1_000_000 });
 }
 
 #[test]

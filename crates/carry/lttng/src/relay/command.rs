@@ -5,6 +5,8 @@ use super::{MAJOR, MINOR};
 use crate::fault::{Fault, Reason};
 use crate::name::PATH_BYTES_MAX;
 use crate::wire::{Fields, PutFields, text_size};
+use blkkin_ctf::clock_offsets::Measurement;
+use blkkin_ctf::schema::Uuid;
 
 /// Codes of replies.
 pub mod code {
@@ -130,26 +132,16 @@ pub enum Command {
     },
     /// Requests the relay's time. Only relays with [`abilities::CLOCKS`] take it.
     GetTime,
-    /// Readings of the producer's clocks and of the relay's at the same moment. Only relays with
+    /// Measurement of the producer's clocks against the relay's. Only relays with
     /// [`abilities::CLOCKS`] take it. There is no reply.
-    ReportClocks(ClockReadings),
+    ReportClocks {
+        /// Identity of the producer's boot.
+        boot: Uuid,
+        /// The measurement.
+        measurement: Measurement,
+    },
     /// A command that is not implemented.
     Unknown(u32),
-}
-
-/// Readings of a machine's clocks, and of the relay's at the same moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClockReadings {
-    /// Identity of the machine's boot.
-    pub boot: [u8; 16],
-    /// Monotonic clock of the machine, in nanoseconds.
-    pub monotonic_ns: u64,
-    /// Counter of the machine's processor.
-    pub tsc: u64,
-    /// Clock of the relay, in nanoseconds since 1970.
-    pub relay_ns: u64,
-    /// Maximum distance of the moments of the readings, in nanoseconds.
-    pub error_ns: u64,
 }
 
 /// Fields of [`Command::CreateSession`].
@@ -369,7 +361,7 @@ impl Command {
             | Command::Data(_)
             | Command::Index(_)
             | Command::Complete { .. }
-            | Command::ReportClocks(_) => CommandKind::Silent,
+            | Command::ReportClocks { .. } => CommandKind::Silent,
             Command::GetTime => CommandKind::GetTime,
             _ => CommandKind::Other,
         }
@@ -477,30 +469,12 @@ impl Command {
                 COMPLETE
             }
             Command::GetTime => GET_TIME,
-            Command::ReportClocks(readings) => {
-                readings.encode(out);
+            Command::ReportClocks { boot: Uuid(boot), measurement } => {
+                out.extend_from_slice(boot);
+                out.put_measurement(measurement);
                 REPORT_CLOCKS
             }
             Command::Unknown(number) => *number,
-        }
-    }
-}
-
-impl ClockReadings {
-    pub(crate) fn decode(fields: &mut Fields<'_>) -> Result<ClockReadings, Fault> {
-        Ok(ClockReadings {
-            boot: fields.bytes16()?,
-            monotonic_ns: fields.u64()?,
-            tsc: fields.u64()?,
-            relay_ns: fields.u64()?,
-            error_ns: fields.u64()?,
-        })
-    }
-
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.boot);
-        for field in [self.monotonic_ns, self.tsc, self.relay_ns, self.error_ns] {
-            out.put_u64(field);
         }
     }
 }
@@ -581,7 +555,10 @@ fn decode_fields(number: u32, minor: u32, fields: &mut Fields<'_>) -> Result<Com
         INDEX => Command::Index(Index::decode(fields, MINOR)?),
         COMPLETE => Command::Complete { until_ns: fields.u64()? },
         GET_TIME => Command::GetTime,
-        REPORT_CLOCKS => Command::ReportClocks(ClockReadings::decode(fields)?),
+        REPORT_CLOCKS => {
+            let (boot, measurement) = (Uuid(fields.bytes16()?), fields.measurement()?);
+            Command::ReportClocks { boot, measurement }
+        }
         other => Command::Unknown(other),
     })
 }

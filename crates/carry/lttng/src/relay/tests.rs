@@ -3,6 +3,8 @@
 use super::*;
 use crate::PacketIndex;
 use crate::fault::Reason;
+use blkkin_ctf::clock_offsets::Measurement;
+use blkkin_ctf::schema::Uuid;
 
 /// Returns the bytes of hexadecimal text. Quoted parts are text.
 fn bytes(text: &str) -> Vec<u8> {
@@ -169,13 +171,10 @@ fn commands_encode_as_they_decode() {
         }),
         Command::Complete { until_ns: 1_795_000_000_000_000_000 },
         Command::GetTime,
-        Command::ReportClocks(ClockReadings {
-            boot: *b"0123456789abcdef",
-            monotonic_ns: 1,
-            tsc: 2,
-            relay_ns: u64::MAX,
-            error_ns: 4,
-        }),
+        Command::ReportClocks {
+            boot: Uuid(*b"0123456789abcdef"),
+            measurement: Measurement { monotonic_ns: 1, tsc: 2, reference_ns: 3, error_ns: 4 },
+        },
         Command::Unknown(99),
     ] {
         let mut out = Vec::new();

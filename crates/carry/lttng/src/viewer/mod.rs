@@ -10,8 +10,8 @@ mod request;
 mod tests;
 
 pub use reply::{
-    AttachStatus, IndexStatus, MetadataStatus, NewStreamsStatus, News, PacketStatus, Reply,
-    Session, SessionNews, Stream, StreamNews, flags,
+    AttachStatus, IndexStatus, MEASUREMENTS_MAX, MetadataStatus, NewStreamsStatus, News,
+    PacketStatus, Reply, Session, SessionNews, Stream, StreamNews, flags,
 };
 pub use request::{Request, RequestKind, Seek};
 

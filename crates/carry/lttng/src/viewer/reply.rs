@@ -3,8 +3,9 @@
 use super::request::RequestKind;
 use crate::fault::{Fault, Reason};
 use crate::packet_index::PacketIndex;
-use crate::relay::ClockReadings;
 use crate::wire::{Fields, PutFields};
+use blkkin_ctf::clock_offsets::Measurements;
+use blkkin_ctf::schema::Uuid;
 
 /// Flags of [`Reply::Index`] and [`Reply::Packet`].
 pub mod flags {
@@ -75,9 +76,13 @@ pub enum Reply {
     Status(u32),
     /// News of all sessions that the viewer is attached to.
     News(News),
-    /// Readings of the clocks of a session's producer, in their order; empty if the producer does
-    /// not report any.
-    Clocks(Vec<ClockReadings>),
+    /// Measurements of the clocks of a session's producer.
+    Clocks {
+        /// Number of the first measurement in the list, among all that the producer has reported.
+        first: u64,
+        /// Measurements in their order; empty if the producer does not report any.
+        measurements: Measurements,
+    },
 }
 
 /// News of sessions. The packets of a stream are in their order.
@@ -101,7 +106,7 @@ pub struct SessionNews {
     pub complete_ns: u64,
     /// Set if the viewer must request new streams, or the end of the session.
     pub has_streams: bool,
-    /// Set if the relay has more readings of clocks.
+    /// Set if the relay has more measurements of clocks.
     pub has_clocks: bool,
 }
 
@@ -255,9 +260,9 @@ const PATH_SIZE: usize = 4096;
 /// Sizes of the entries of lists, in bytes.
 const SESSION_SIZE: usize = 8 + 3 * 4 + HOST_SIZE + NAME_SIZE;
 const STREAM_SIZE: usize = 2 * 8 + 4 + PATH_SIZE + NAME_SIZE;
-const READINGS_SIZE: usize = 16 + 4 * 8;
-/// Maximum number of readings in a reply.
-const READINGS_MAX: u32 = 65_536;
+const MEASUREMENT_SIZE: usize = 4 * 8;
+/// Maximum number of measurements in a reply.
+pub const MEASUREMENTS_MAX: u32 = 4096;
 /// Maximum number of sessions in a reply.
 const SESSIONS_MAX: u32 = 65_536;
 /// Maximum number of sessions, and of packets, in a list of news.
@@ -309,9 +314,11 @@ impl Reply {
             }
             Reply::Status(status) => out.put_u32(*status),
             Reply::News(news) => news.encode(out),
-            Reply::Clocks(readings) => {
-                out.put_u32(u32::try_from(readings.len()).unwrap_or(u32::MAX));
-                readings.iter().for_each(|one| one.encode(out));
+            Reply::Clocks { first, measurements: Measurements { boot: Uuid(boot), list } } => {
+                out.put_u64(*first);
+                out.extend_from_slice(boot);
+                out.put_u32(u32::try_from(list.len()).unwrap_or(u32::MAX));
+                list.iter().for_each(|one| out.put_measurement(one));
             }
         }
     }
@@ -493,10 +500,11 @@ fn decode_fields(kind: RequestKind, fields: &mut Fields<'_>) -> Result<Reply, Fa
         RequestKind::CreateViewerSession | RequestKind::Detach => Reply::Status(fields.u32()?),
         RequestKind::Await => Reply::News(News::decode(fields)?),
         RequestKind::Clocks => {
-            let count = count(fields, READINGS_MAX, "up to 65536 readings")?;
-            expect_entries(fields, count, READINGS_SIZE)?;
-            let readings = (0..count).map(|_| ClockReadings::decode(fields));
-            Reply::Clocks(readings.collect::<Result<_, Fault>>()?)
+            let (first, boot) = (fields.u64()?, Uuid(fields.bytes16()?));
+            let count = count(fields, MEASUREMENTS_MAX, "up to 4096 measurements")?;
+            expect_entries(fields, count, MEASUREMENT_SIZE)?;
+            let list: Result<_, Fault> = (0..count).map(|_| fields.measurement()).collect();
+            Reply::Clocks { first, measurements: Measurements { boot, list: list? } }
         }
     })
 }

@@ -71,11 +71,13 @@ pub enum Request {
         /// Time after which the last reply is sent, without news, in milliseconds; 0 for no limit.
         timeout_ms: u32,
     },
-    /// Requests readings of the clocks of the session's producer. Only relays with
+    /// Requests measurements of the clocks of the session's producer. Only relays with
     /// [`OWN_REQUESTS`](super::OWN_REQUESTS) take it.
     Clocks {
         /// Id of the session.
         session: u64,
+        /// Number of measurements that the viewer does not need again.
+        known: u64,
     },
     /// A request that is not implemented.
     Unknown(u32),
@@ -113,7 +115,7 @@ pub enum RequestKind {
     Detach,
     /// The replies are lists of news.
     Await,
-    /// The reply is a list of readings.
+    /// The reply is a list of measurements.
     Clocks,
 }
 
@@ -200,7 +202,7 @@ impl Request {
                 count: fields.u32()?,
                 timeout_ms: fields.u32()?,
             },
-            GET_CLOCKS => Request::Clocks { session: fields.u64()? },
+            GET_CLOCKS => Request::Clocks { session: fields.u64()?, known: fields.u64()? },
             other => return Ok(Some((Request::Unknown(other), size))),
         };
         fields.end()?;
@@ -221,7 +223,7 @@ impl Request {
             Request::CreateViewerSession => (CREATE_SESSION, 0),
             Request::Detach { .. } => (DETACH_SESSION, 8),
             Request::Await { .. } => (AWAIT, 12),
-            Request::Clocks { .. } => (GET_CLOCKS, 8),
+            Request::Clocks { .. } => (GET_CLOCKS, 16),
             Request::Unknown(number) => (*number, 0),
         };
         out.put_u64(size);
@@ -251,8 +253,11 @@ impl Request {
             Request::NextIndex { stream: id }
             | Request::Metadata { stream: id }
             | Request::NewStreams { session: id }
-            | Request::Detach { session: id }
-            | Request::Clocks { session: id } => out.put_u64(*id),
+            | Request::Detach { session: id } => out.put_u64(*id),
+            Request::Clocks { session, known } => {
+                out.put_u64(*session);
+                out.put_u64(*known);
+            }
             Request::Await { room, count, timeout_ms } => {
                 out.put_u32(*room);
                 out.put_u32(*count);

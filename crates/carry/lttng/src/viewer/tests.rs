@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::PacketIndex;
-use crate::relay::ClockReadings;
+use blkkin_ctf::clock_offsets::{Measurement, Measurements};
+use blkkin_ctf::schema::Uuid;
 
 fn check_request(bytes: &[u8], request: Request) {
     assert_eq!(Request::decode(bytes), Ok(Some((request, bytes.len()))));
@@ -50,8 +51,8 @@ fn requests_of_babeltrace2_decode() {
     Request::ListSessions { with_ended: true }.encode(&mut out);
     check_request(&out, Request::ListSessions { with_ended: true });
     out.clear();
-    Request::Clocks { session: 7 }.encode(&mut out);
-    check_request(&out, Request::Clocks { session: 7 });
+    Request::Clocks { session: 7, known: 1 << 40 }.encode(&mut out);
+    check_request(&out, Request::Clocks { session: 7, known: 1 << 40 });
 }
 
 #[test]
@@ -135,10 +136,11 @@ fn replies_encode_as_they_decode() {
         Kind::Await,
         &Reply::News(News { is_last: true, sessions, streams: vec![one, empty] }),
     );
-    let boot = *b"0123456789abcdef";
-    let readings = ClockReadings { boot, monotonic_ns: 1, tsc: 2, relay_ns: 3, error_ns: 4 };
-    check_reply(Kind::Clocks, &Reply::Clocks(vec![readings, readings]));
-    check_reply(Kind::Clocks, &Reply::Clocks(vec![]));
+    let one = Measurement { monotonic_ns: 1, tsc: 2, reference_ns: 3, error_ns: 4 };
+    for list in [vec![], vec![one, one]] {
+        let measurements = Measurements { boot: Uuid(*b"0123456789abcdef"), list };
+        check_reply(Kind::Clocks, &Reply::Clocks { first: 9, measurements });
+    }
 }
 
 #[test]
@@ -150,7 +152,7 @@ fn hostile_replies_are_refused() {
         (RequestKind::Metadata, &[0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]),
         (RequestKind::Await, &[0, 0, 0, 1, 0, 1, 0, 1]),
         (RequestKind::Await, &[0, 0, 0, 1, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]),
-        (RequestKind::Clocks, &[0, 1, 0, 1]),
+        (RequestKind::Clocks, &[&[0; 24][..], &[0, 0, 0x10, 1]].concat()),
         (RequestKind::Packet, &[0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]),
     ] {
         assert!(Reply::decode(kind, bytes).is_err(), "{kind:?}");

@@ -12,6 +12,7 @@
 //! is, instead of asking each stream again and again. The relay tells of new streams, too, and the
 //! time up to which a session is complete, which is a promise for all its streams.
 
+mod producer_clocks;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -19,15 +20,14 @@ mod trace;
 
 use crate::error::Error;
 use crate::url::SessionName;
-use blkkin_ctf::clock_offsets::{Measurement, Offsets};
-use blkkin_ctf::schema::Uuid;
-use blkkin_lttng::relay::ClockReadings;
+use blkkin_ctf::clock_offsets::Measurements;
 use blkkin_lttng::viewer::{
     AttachStatus, IndexStatus, MAJOR, MetadataStatus, NewStreamsStatus, News, OWN_REQUESTS,
     PacketStatus, Reply, Request, Seek, Session, Stream as Listed, flags,
 };
 use blkkin_lttng::{Fault, PacketIndex, Reason};
-use blkkin_reader::{LiveSet, Times};
+use blkkin_reader::{LiveSet, TimeBase};
+use producer_clocks::ProducerClocks;
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::time::Duration;
 use stream::{Incoming, Promise, Stream, TraceKey};
@@ -64,7 +64,7 @@ pub enum Step {
 #[derive(Debug)]
 pub struct Client {
     goal: Goal,
-    times: Times,
+    time_base: TimeBase,
     set: LiveSet,
     state: State,
     /// Requests whose replies are expected, in their order. While news are awaited, another request
@@ -121,10 +121,9 @@ enum State {
 struct Attached {
     /// Set if the relay is to be asked for new streams.
     wants_streams: bool,
-    /// Set if the relay is to be asked for readings of clocks.
+    /// Set if the relay is to be asked for measurements of clocks.
     wants_clocks: bool,
-    /// Offsets of the clocks of the session's producer, once they are known.
-    offsets: Option<Offsets>,
+    clocks: ProducerClocks,
     has_ended: bool,
     /// Time before which all events of the session were received, as the relay has promised.
     complete_until: i64,
@@ -187,12 +186,12 @@ impl Goal {
 
 impl Client {
     /// Makes a client of a new connection. It adds the traces that it receives to `set`. With
-    /// [`Times::Aligned`], their times are corrected if the relay knows the offsets of clocks, and
-    /// so are all times of the client.
-    pub fn new(goal: Goal, times: Times, set: LiveSet) -> Client {
+    /// [`TimeBase::Relay`], their times are corrected by measurements that the relay has, and so are
+    /// all times of the client.
+    pub fn new(goal: Goal, time_base: TimeBase, set: LiveSet) -> Client {
         Client {
             goal,
-            times,
+            time_base,
             set,
             state: State::Connecting,
             pending: VecDeque::new(),
@@ -370,8 +369,8 @@ impl Client {
                 self.metadata(now, stream, status, &bytes)?;
             }
             (Request::Await { .. }, Reply::News(news)) => self.news(now, news)?,
-            (Request::Clocks { session }, Reply::Clocks(readings)) => {
-                self.align(session, &readings)
+            (Request::Clocks { session, .. }, Reply::Clocks { first, measurements }) => {
+                self.align(session, first, measurements);
             }
             // A session that is gone needs no detaching.
             (Request::Detach { .. }, Reply::Status(_)) => {}
@@ -433,8 +432,8 @@ impl Client {
             AttachStatus::Ok => {
                 let session = Attached {
                     wants_streams: false,
-                    wants_clocks: self.takes_own_requests && self.times == Times::Aligned,
-                    offsets: None,
+                    wants_clocks: self.takes_own_requests && self.time_base == TimeBase::Relay,
+                    clocks: ProducerClocks::default(),
                     has_ended: false,
                     complete_until: i64::MIN,
                 };
@@ -506,7 +505,8 @@ impl Client {
         // Packets are read with the offsets that the relay has when they are.
         if let Some((&session, state)) = self.sessions.iter_mut().find(|(_, it)| it.wants_clocks) {
             state.wants_clocks = false;
-            return Ok(Step::Send(Request::Clocks { session }));
+            let known = state.clocks.count();
+            return Ok(Step::Send(Request::Clocks { session, known }));
         }
         if let Some(stream) = self.traces.values().find_map(|trace| trace.due_metadata(now)) {
             return Ok(Step::Send(Request::Metadata { stream }));
@@ -634,7 +634,7 @@ impl Client {
         for one in news.sessions {
             let Some(session) = self.sessions.get_mut(&one.session) else { continue };
             session.wants_streams |= one.has_streams && !session.has_ended;
-            session.wants_clocks |= one.has_clocks && self.times == Times::Aligned;
+            session.wants_clocks |= one.has_clocks && self.time_base == TimeBase::Relay;
             let complete = i64::try_from(one.complete_ns).unwrap_or(i64::MAX);
             session.complete_until = session.complete_until.max(complete);
         }
@@ -646,21 +646,14 @@ impl Client {
         Ok(())
     }
 
-    /// Takes readings of the clocks of a session's producer, and corrects the times of its traces.
-    fn align(&mut self, id: u64, readings: &[ClockReadings]) {
+    /// Takes measurements of the clocks of a session's producer, and corrects the times of its
+    /// traces.
+    fn align(&mut self, id: u64, first: u64, measurements: Measurements) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        let Some(first) = readings.first() else { return };
-        let of_boot = readings.iter().filter(|one| one.boot == first.boot);
-        let measurements = of_boot.map(|one| Measurement {
-            monotonic_ns: one.monotonic_ns,
-            tsc: one.tsc,
-            reference_ns: one.relay_ns,
-            error_ns: one.error_ns,
-        });
-        let offsets = Offsets { boot: Uuid(first.boot), measurements: measurements.collect() };
-        let of_session = self.traces.iter_mut().filter(|(key, _)| key.0 == id);
-        of_session.for_each(|(_, trace)| trace.align_by(Some(&offsets)));
-        session.offsets = Some(offsets);
+        session.clocks.add(first, measurements);
+        for (_, trace) in self.traces.iter_mut().filter(|(key, _)| key.0 == id) {
+            trace.align(&mut session.clocks);
+        }
     }
 
     /// Returns whether a stream's next packet can be taken: the one before was received, and its
@@ -890,13 +883,13 @@ impl Client {
         else {
             return Ok(());
         };
-        let offsets = self.sessions.get(&key.0).and_then(|session| session.offsets.as_ref());
+        let clocks = self.sessions.get_mut(&key.0).map(|session| &mut session.clocks);
         match status {
             MetadataStatus::Ok if !bytes.is_empty() => return trace.add_metadata(bytes),
             MetadataStatus::Ok | MetadataStatus::NoNew => {
-                trace.use_metadata(false, now, &self.set, offsets)?;
+                trace.use_metadata(false, now, &self.set, clocks)?;
             }
-            MetadataStatus::Error => trace.use_metadata(true, now, &self.set, offsets)?,
+            MetadataStatus::Error => trace.use_metadata(true, now, &self.set, clocks)?,
         }
         if trace.live().is_none() && trace.has_all_metadata {
             // A trace without metadata cannot be read.

@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::late::Late;
+use blkkin_ctf::clock_offsets::Measurement;
+use blkkin_ctf::schema::Uuid;
 use blkkin_lttng::viewer::{SessionNews, StreamNews};
-use blkkin_reader::{
-    Consumer, Event, Follower, Loss, Source, Times as ReadTimes, Trace as ReadTrace,
-};
+use blkkin_reader::{Consumer, Event, Follower, Loss, Source, TimeBase, Trace as ReadTrace};
 use std::ops::ControlFlow;
 
 /// Metadata with one stream class and one event class, whose clock begins at 1000 ns.
@@ -70,7 +70,7 @@ struct Relay {
     is_awaited: bool,
     /// News that were not sent.
     news: VecDeque<News>,
-    clocks: Vec<ClockReadings>,
+    clocks: Vec<Measurement>,
 }
 
 fn listed(id: u64, trace: u64, is_metadata: bool) -> Listed {
@@ -166,7 +166,11 @@ impl Relay {
                     if bytes.is_empty() { MetadataStatus::NoNew } else { MetadataStatus::Ok };
                 Reply::Metadata { status, bytes }
             }
-            Request::Clocks { .. } => Reply::Clocks(self.clocks.clone()),
+            Request::Clocks { known, .. } => {
+                let list = self.clocks.iter().skip(known as usize).copied().collect();
+                let measurements = Measurements { boot: BOOT, list };
+                Reply::Clocks { first: known, measurements }
+            }
             Request::CreateViewerSession | Request::Detach { .. } => Reply::Status(1),
             Request::Await { .. } | Request::Unknown(_) => panic!("{request:?} has no reply"),
         }
@@ -201,15 +205,15 @@ struct Run {
 
 impl Run {
     fn new(relay: Relay) -> Run {
-        Run::with_times(relay, ReadTimes::Recorded)
+        Run::with_time_base(relay, TimeBase::Recorded)
     }
 
-    fn with_times(relay: Relay, times: ReadTimes) -> Run {
+    fn with_time_base(relay: Relay, time_base: TimeBase) -> Run {
         let set = LiveSet::default();
         let name = SessionName { host: "node".to_owned(), session: "web".to_owned() };
-        let client = Client::new(Goal::Read(name, Seek::Beginning), times, set.clone());
-        let follower = Follower::with_times(&[Source::LiveSet(set)], times);
-        let late = Late::new(Times::default(), times);
+        let client = Client::new(Goal::Read(name, Seek::Beginning), time_base, set.clone());
+        let follower = Follower::with_time_base(&[Source::LiveSet(set)], time_base);
+        let late = Late::new(Times::default(), time_base);
         Run { client, relay, follower, late, now: Duration::ZERO, piece: 7000, is_done: false }
     }
 
@@ -416,44 +420,43 @@ fn news_of_streams_lead_to_further_requests() {
     assert!(run.is_done);
 }
 
+const BOOT: Uuid = Uuid(*b"0123456789abcdef");
+
 #[test]
 fn times_are_corrected_by_the_offsets_that_the_relay_knows() {
-    let boot = Uuid(*b"0123456789abcdef");
-    let readings = |monotonic_ns: u64, offset: u64| ClockReadings {
-        boot: boot.0,
+    let measured = |monotonic_ns: u64, offset: u64| Measurement {
         monotonic_ns,
         tsc: 0,
-        relay_ns: 1000 + monotonic_ns + offset,
+        reference_ns: 1000 + monotonic_ns + offset,
         error_ns: 5,
     };
-    let make = |times| {
+    let make = |time_base| {
         let mut relay = awaitable(&[1]);
-        let uuid = format!("clock {{ uuid = \"{boot}\"; ");
+        let uuid = format!("clock {{ uuid = \"{BOOT}\"; ");
         let metadata = METADATA.replace("clock { name", &format!("{uuid}name"));
         relay.metadata.insert(70, VecDeque::from([metadata.into(), Vec::new()]));
-        relay.clocks = vec![readings(0, 500)];
-        Run::with_times(relay, times)
+        relay.clocks = vec![measured(0, 500)];
+        Run::with_time_base(relay, time_base)
     };
-    let mut run = make(ReadTimes::Aligned);
+    let mut run = make(TimeBase::Relay);
     assert!(run.run_for(SECOND / 10).is_empty());
     run.relay.news.push_back(news_of(1, 10, 20, &[11, 19]));
     run.relay.news.push_back(complete(20));
     assert_eq!(run.run_for(Duration::from_millis(2)), [511, 519]);
     assert_eq!(run.client.complete_until(), 1520);
-    // Ten seconds later the offset is 1000 ns more.
-    let later = 10_000_000_000;
-    run.relay.clocks.push(readings(later, 1500));
+    // Ten seconds later the offset is 1000 ns more. A second later it counts, with the drift.
+    run.relay.clocks.push(measured(10_000_000_000, 1500));
     let session = SessionNews { session: 3, complete_ns: 0, has_streams: false, has_clocks: true };
     run.relay.news.push_back(News { sessions: vec![session], ..News::default() });
     run.run_for(Duration::from_millis(2));
+    let later = 11_000_000_000;
     run.relay.news.push_back(news_of(1, later, later + 9, &[later, later + 7]));
     run.relay.news.push_back(complete(later + 9));
     let later = later as i64;
-    assert_eq!(run.run_for(Duration::from_millis(9)), [511, 519, later + 1500, later + 1507]);
-    assert_eq!(run.client.complete_until(), 1000 + later + 1509);
-    assert_eq!(run.late.count(), 0);
+    assert_eq!(run.run_for(Duration::from_millis(9)), [511, 519, later + 1600, later + 1607]);
+    assert_eq!(run.client.complete_until(), 1000 + later + 1609);
     // Others are told the recorded times, and do not ask.
-    let mut run = make(ReadTimes::Recorded);
+    let mut run = make(TimeBase::Recorded);
     run.run_for(SECOND / 10);
     run.relay.news.push_back(news_of(1, 10, 20, &[11, 19]));
     run.relay.news.push_back(complete(20));
@@ -654,7 +657,7 @@ fn sessions_are_attached_by_their_ids() {
         let mut run = Run::new(relay);
         let name = SessionName { host: "node".to_owned(), session: "web".to_owned() };
         run.client =
-            Client::new(Goal::ReadEach(name, vec![4, 5]), ReadTimes::Recorded, LiveSet::default());
+            Client::new(Goal::ReadEach(name, vec![4, 5]), TimeBase::Recorded, LiveSet::default());
         for _ in 0..4 {
             run.step().expect("a sound relay");
         }
@@ -715,7 +718,7 @@ fn hostile_replies_are_refused_with_message_and_byte() {
 
 #[test]
 fn replies_that_do_not_fit_the_request_are_refused() {
-    let mut client = Client::new(Goal::List, ReadTimes::Recorded, LiveSet::default());
+    let mut client = Client::new(Goal::List, TimeBase::Recorded, LiveSet::default());
     assert!(client.receive(Duration::ZERO, b"x").is_err());
     client.next(Duration::ZERO).expect("a request");
     let mut reply = Vec::new();
@@ -723,7 +726,7 @@ fn replies_that_do_not_fit_the_request_are_refused() {
     reply.push(0);
     let error = client.receive(Duration::ZERO, &reply).expect_err("too long").to_string();
     assert!(error.contains("byte 20"), "{error}");
-    let mut client = Client::new(Goal::List, ReadTimes::Recorded, LiveSet::default());
+    let mut client = Client::new(Goal::List, TimeBase::Recorded, LiveSet::default());
     client.next(Duration::ZERO).expect("a request");
     let mut reply = Vec::new();
     Reply::Connected { connection: 1, major: 3, minor: 0, abilities: 0 }.encode(&mut reply);

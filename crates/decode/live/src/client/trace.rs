@@ -1,13 +1,15 @@
 //! State of a trace: its metadata as far as it was received, and the live trace that is read.
 
+use super::producer_clocks::ProducerClocks;
 use super::stream::BackOff;
 use crate::error::Error;
 use blkkin_ctf::clock::TimeScale;
-use blkkin_ctf::clock_offsets::{Correction, Offsets};
+use blkkin_ctf::clock_offsets::Correction;
 use blkkin_ctf::metadata::{self, METADATA_SIZE_MAX};
 use blkkin_ctf::schema::Clock;
 use blkkin_reader::{LiveSet, LiveTrace};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Trace of a session.
@@ -32,9 +34,9 @@ pub(super) struct Trace {
     described: usize,
     /// Conversion of times, by id of the stream class; `None` for a stream class without a clock.
     scales: BTreeMap<u64, Option<TimeScale>>,
-    /// The first clock, which the offsets of clocks correct.
+    /// The first clock, which is corrected.
     clock: Option<Clock>,
-    correction: Option<Correction>,
+    correction: Option<Arc<Correction>>,
     live: Option<LiveTrace>,
 }
 
@@ -95,9 +97,8 @@ impl Trace {
     }
 
     /// Corrects times from now on.
-    pub(super) fn align_by(&mut self, offsets: Option<&Offsets>) {
-        let clock = self.clock.as_ref();
-        self.correction = offsets.and_then(|offsets| offsets.correction(clock?));
+    pub(super) fn align(&mut self, clocks: &mut ProducerClocks) {
+        self.correction = self.clock.as_ref().and_then(|clock| clocks.correction(clock));
         if let Some(live) = &self.live {
             live.set_correction(self.correction.clone());
         }
@@ -113,14 +114,14 @@ impl Trace {
     }
 
     /// Uses the metadata added so far, which ends after a declaration. `is_last` is set if there
-    /// will be no more. The live trace is added to `set` with the first metadata, and corrected by
-    /// `offsets`.
+    /// will be no more. The live trace is added to `set` with the first metadata, and corrected
+    /// by `clocks`.
     pub(super) fn use_metadata(
         &mut self,
         is_last: bool,
         now: Duration,
         set: &LiveSet,
-        offsets: Option<&Offsets>,
+        clocks: Option<&mut ProducerClocks>,
     ) -> Result<(), Error> {
         self.has_all_metadata |= is_last;
         if self.described == self.metadata.len() {
@@ -154,7 +155,9 @@ impl Trace {
                 self.live = Some(live);
             }
         }
-        self.align_by(offsets);
+        if let Some(clocks) = clocks {
+            self.align(clocks);
+        }
         self.described = self.metadata.len();
         Ok(())
     }

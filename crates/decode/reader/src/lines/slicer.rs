@@ -12,7 +12,7 @@
 //! cost as much as counting the events, which is a tenth of printing them. If streams are few, a
 //! scout hands over its read bytes with the slice, so most bytes are read from the file once.
 
-use crate::alignment::Scale;
+use crate::alignment::CorrectedScale;
 use crate::cursor::{Cursor, PacketBytes};
 use crate::error::Problem;
 use crate::merge::SliceSpan;
@@ -114,7 +114,7 @@ struct SlicerStream {
 #[derive(Debug)]
 struct Scout {
     data: Arc<TraceData>,
-    scale: Scale,
+    scale: CorrectedScale,
     cursor: Cursor,
     /// Number of the packet that the scout reads.
     number: u64,

@@ -1,10 +1,10 @@
 //! Requests of several machines, whose clocks were corrected with known errors.
 
 use super::{TreeText, report};
-use crate::{Agreement, Assembler, Limits, Request, SpanReport};
-use blkkin_ctf::clock_offsets::{Measurement, Offsets};
+use crate::{Agreement, Assembler, Limits, Request, SpanClock, SpanReport};
+use blkkin_ctf::clock_offsets::{Measurement, Measurements};
 use blkkin_ctf::schema::{Clock, ClockOrigin, Uuid};
-use blkkin_model::{CLOCK_ERROR_KEY, ValueRef};
+use blkkin_model::{CLOCK_KEY, ValueRef};
 use blkkin_reader::Alignment;
 use std::ops::ControlFlow;
 
@@ -14,8 +14,8 @@ fn alignment(node: u8, error_ns: u64) -> Alignment {
     let origin = ClockOrigin::UnixEpoch;
     let clock = Clock { uuid: Some(boot), origin, ..Clock::default() };
     let one = Measurement { monotonic_ns: 1000, tsc: 0, reference_ns: 1500, error_ns };
-    let offsets = Offsets { boot, measurements: vec![one] };
-    offsets.correction(&clock).expect("a correction").into()
+    let measured = Measurements { boot, list: vec![one] };
+    measured.correction(&clock).expect("a correction").into()
 }
 
 /// A call between two machines: the server's start is 100 ns before its client's.
@@ -41,6 +41,7 @@ fn assemble(
         assert_eq!(assembler.add(&report, 0, &mut sink), ControlFlow::Continue(()));
     }
     assert_eq!(assembler.finish(&mut sink), ControlFlow::Continue(()));
+    assert!(!drawn.0.is_empty(), "no request");
     drawn.0
 }
 
@@ -56,44 +57,64 @@ fn a_span_within_the_error_is_not_before_its_parent() {
     assert!(same.contains("!before_parent"), "{same}");
 }
 
+/// Returns the tags with clocks, in the order of the spans.
+fn clock_tags<'r>(request: &'r Request<'_>) -> Vec<Option<&'r str>> {
+    let tag = |step: &crate::Step<'r>| {
+        let tag = step.span.tags.iter().find(|tag| tag.key == CLOCK_KEY)?;
+        match tag.value {
+            ValueRef::Str(text) => Some(text),
+            _ => None,
+        }
+    };
+    request.steps.iter().map(tag).collect()
+}
+
 #[test]
-fn the_first_span_of_each_machine_tells_its_error() {
+fn spans_tell_their_clock_where_a_machine_begins() {
+    let (one, two) = (Uuid([1; 16]), Uuid([2; 16]));
     let mut input = CALL.to_vec();
     input.push((2, "1690 1/3<2 osd:disk @internal 1450+200"));
     assemble(&input, &[(1, 1, 50), (2, 2, 1234)], |request| {
-        let tags: Vec<Option<i64>> = request
-            .steps
-            .iter()
-            .map(|step| {
-                let tag = step.span.tags.iter().find(|tag| tag.key == CLOCK_ERROR_KEY)?;
-                match tag.value {
-                    ValueRef::Int(number) => Some(number),
-                    _ => None,
-                }
-            })
-            .collect();
-        assert_eq!(tags, [Some(50), Some(1300), None]);
+        let expected = [Some(format!("{one} 50")), Some(format!("{two} 1300")), None];
+        assert_eq!(clock_tags(request), expected.each_ref().map(Option::as_deref));
         let clocks: Vec<_> = request.steps.iter().filter_map(|step| step.clock).collect();
         assert_eq!(clocks.iter().map(|clock| clock.offset_ns).collect::<Vec<_>>(), [500; 3]);
         assert_eq!(request.agreement(), Agreement::Within(1284));
     });
     assemble(&input, &[(1, 1, 50)], |request| {
         assert_eq!(request.agreement(), Agreement::Partial);
+        assert_eq!(clock_tags(request), [Some(&*format!("{one} 50")), Some("unknown"), None]);
     });
     assemble(&input, &[(1, 1, 50), (2, 1, 60)], |request| {
         assert_eq!(request.agreement(), Agreement::Unmeasured);
+        assert_eq!(clock_tags(request), [Some(&*format!("{one} 50")), None, None]);
     });
     assemble(&input, &[], |request| {
         assert_eq!(request.agreement(), Agreement::Unmeasured);
-        let tags = request.steps.iter().flat_map(|step| step.span.tags);
-        assert!(tags.into_iter().all(|tag| tag.key != CLOCK_ERROR_KEY));
+        assert_eq!(clock_tags(request), [None; 3]);
+    });
+}
+
+/// A span whose times are unknown says nothing of clocks.
+#[test]
+fn undated_spans_have_no_clock() {
+    let mut input = CALL.to_vec();
+    input.push((2, "1690 1/3<2 osd:disk undated"));
+    assemble(&input, &[(1, 1, 50), (2, 2, 60)], |request| {
+        assert_eq!(request.agreement(), Agreement::Within(110));
+        assert_eq!(clock_tags(request)[2], None);
     });
 }
 
 #[test]
 fn errors_are_rounded_up() {
+    let node = Uuid([1; 16]);
+    let value = |error_ns| {
+        let text = crate::clocks::tag_value(Some(SpanClock { node, offset_ns: 0, error_ns }));
+        text.split_once(' ').expect("two parts").1.parse::<u64>().expect("a number")
+    };
     for (error, rounded) in [(0, 0), (7, 7), (99, 99), (100, 100), (101, 110), (12_345, 13_000)] {
-        assert_eq!(crate::clocks::rounded(error), rounded, "{error}");
+        assert_eq!(value(error), rounded, "{error}");
     }
-    assert_eq!(crate::clocks::rounded(u64::MAX), u64::MAX);
+    assert_eq!(value(u64::MAX), u64::MAX);
 }

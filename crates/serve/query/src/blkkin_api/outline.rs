@@ -46,16 +46,16 @@ struct OutlineJson<'a> {
     /// Own time of the spans that have it; `None` if no span of the request has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     own: Option<OwnJson<'a>>,
-    /// Errors of the clocks of machines; `None` if no span tells one.
+    /// Clocks of the spans that tell them; `None` if none does.
     #[serde(skip_serializing_if = "Option::is_none")]
-    clocks: Option<ClocksJson>,
+    clocks: Option<ClocksJson<'a>>,
 }
 
-/// Errors of clocks in nanoseconds, each with the row of its machine's first span.
+/// Clocks, each with the row of its span, as in the span's tag.
 #[derive(Serialize)]
-struct ClocksJson {
+struct ClocksJson<'a> {
     rows: Vec<u32>,
-    errors: Vec<u64>,
+    values: Vec<&'a str>,
 }
 
 #[derive(Serialize, Default)]
@@ -165,14 +165,14 @@ fn own<'a>(rows: &'a Rows, place: &[Option<u32>]) -> Option<OwnJson<'a>> {
     })
 }
 
-/// Returns the errors of clocks of the rows that have a place in the answer.
-fn clocks(rows: &Rows, place: &[Option<u32>]) -> Option<ClocksJson> {
+/// Returns the clocks of the rows that have a place in the answer.
+fn clocks<'a>(rows: &'a Rows, place: &[Option<u32>]) -> Option<ClocksJson<'a>> {
     let placed =
-        rows.clock_errors.iter().filter_map(|(row, ns)| Some((place[*row as usize]?, *ns)));
-    let mut placed: Vec<(u32, u64)> = placed.collect();
+        rows.clocks.iter().filter_map(|(row, clock)| Some((place[*row as usize]?, &**clock)));
+    let mut placed: Vec<(u32, &str)> = placed.collect();
     placed.sort_unstable();
-    let (rows, errors) = placed.into_iter().unzip();
-    let clocks = ClocksJson { rows, errors };
+    let (rows, values) = placed.into_iter().unzip();
+    let clocks = ClocksJson { rows, values };
     (!clocks.rows.is_empty()).then_some(clocks)
 }
 
@@ -297,16 +297,16 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_clocks_are_told_of_the_rows_that_have_them() {
-        let error = |value| [TagRef { key: "blkkin.clock_error_ns", value, origin: Origin::Span }];
-        let (whole, text) = (error(ValueRef::Int(40)), error(ValueRef::Str("1300")));
-        let wrong = error(ValueRef::Str("soon"));
+    fn clocks_are_listed_by_row() {
+        let clock = |value| [TagRef { key: "blkkin.clock", value, origin: Origin::Span }];
+        let (one, other) = (clock(ValueRef::Str("b1 40")), clock(ValueRef::Str("unknown")));
+        let wrong = clock(ValueRef::Int(7));
         let spans = [
-            SpanRef { tags: &text, ..span(3, 1, 12) },
-            SpanRef { tags: &whole, ..span(1, 0, 0) },
+            SpanRef { tags: &other, ..span(3, 1, 12) },
+            SpanRef { tags: &one, ..span(1, 0, 0) },
             SpanRef { tags: &wrong, ..span(2, 1, 1) },
         ];
-        let expected = serde_json::json!({ "rows": [0, 2], "errors": [40, 1300] });
+        let expected = serde_json::json!({ "rows": [0, 2], "values": ["b1 40", "unknown"] });
         assert_eq!(told(&spans, 10)["clocks"], expected);
         assert_eq!(told(&spans[2..], 10).get("clocks"), None);
     }

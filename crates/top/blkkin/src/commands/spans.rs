@@ -10,7 +10,7 @@ use crate::exit::{self, Error, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::{describe_losses, ignore_closed_pipe, plural};
 use crate::progress::ProgressLine;
-use blkkin_reader::{Reading, Stats, Times};
+use blkkin_reader::{Reading, Stats, TimeBase};
 use blkkin_spans::Collector;
 use follow::FollowResult;
 use printing::Printing;
@@ -29,10 +29,9 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         return Err(Error::usage("sessions of a relay are read while they are recorded")
             .hint("add --follow"));
     }
-    let opened = args.input.open()?;
-    let mut unaligned = Vec::new();
-    if args.times() == Times::Aligned {
-        unaligned.extend(opened.traces.iter().flat_map(|trace| trace.align()));
+    let mut opened = args.input.open()?;
+    if args.time_base() == TimeBase::Relay {
+        opened.align();
     }
     let reading = Reading::new(&opened.traces);
     let color = args.color.applies(&io::stderr());
@@ -51,7 +50,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     if !collector.sink.is_over() {
         let _ = collector.finish();
     }
-    stats.problems.splice(0..0, opened.problems.iter().cloned().chain(unaligned));
+    stats.problems.splice(0..0, opened.problems.iter().cloned());
     conclude(collector, &stats, args.kernel, &interrupt)
 }
 

@@ -1,7 +1,7 @@
 //! Spans of a request in compact form, for outlines. Start at [`Rows`].
 
 use super::own::OwnValues;
-use blkkin_model::{CLOCK_ERROR_KEY, Kind, SpanRef};
+use blkkin_model::{CLOCK_KEY, Kind, SpanRef, ValueRef};
 use blkkin_store::fingerprint;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -15,6 +15,11 @@ const ANNOTATIONS_MAX: usize = 1 << 20;
 
 /// Maximum total size of distinct strings, in bytes; a string that would exceed it is omitted.
 const TEXT_BYTES_MAX: usize = 32 << 20;
+
+/// Maximum number of clocks that are stored in [`Rows`], and maximum length of each in bytes: a UUID
+/// and a number.
+const CLOCKS_MAX: usize = 1 << 16;
+const CLOCK_BYTES_MAX: usize = 64;
 
 /// String number that stands for an empty or omitted string.
 pub(super) const NO_TEXT: u32 = u32::MAX;
@@ -52,8 +57,8 @@ pub(super) struct Rows {
     pub(super) annotations: Vec<AnnotationRow>,
     /// Own time, from tags.
     pub(super) own: OwnValues,
-    /// Errors of clocks in nanoseconds, from tags, each with the index of its row.
-    pub(super) clock_errors: Vec<(u32, u64)>,
+    /// Clocks, from tags, each with the index of its row.
+    pub(super) clocks: Vec<(u32, Box<str>)>,
     /// Number of distinct spans. Duplicates of spans beyond [`ROWS_MAX`] are not recognized, so
     /// they are counted as well. `annotation_count` is the number of annotations of all counted
     /// spans.
@@ -89,8 +94,12 @@ impl Rows {
             return;
         }
         self.seen.insert(print);
-        let error = span.tags.iter().find(|tag| tag.key == CLOCK_ERROR_KEY);
-        self.clock_errors.extend(error.and_then(|tag| Some((row, tag.value.nanoseconds()?))));
+        let clock = span.tags.iter().find(|tag| tag.key == CLOCK_KEY).map(|tag| tag.value);
+        if let Some(ValueRef::Str(clock)) = clock.filter(|_| self.clocks.len() < CLOCKS_MAX)
+            && clock.len() <= CLOCK_BYTES_MAX
+        {
+            self.clocks.push((row, clock.into()));
+        }
         for annotation in span.annotations {
             if self.annotations.len() < ANNOTATIONS_MAX {
                 let value = self.text(annotation.value);

@@ -9,7 +9,7 @@ use super::positions::Positions;
 use crate::output::plural;
 use crate::relay_credentials;
 use blkkin_live::{Error, Late, Session, Url, Viewer};
-use blkkin_reader::{Follower, Times};
+use blkkin_reader::{Follower, TimeBase};
 use blkkin_server::Entrance;
 use blkkin_spans::{Collector, Limits, Request, Sink};
 use blkkin_wire::{Batch, Format};
@@ -214,7 +214,7 @@ impl Shared {
     /// Reads the sessions of a URL that have these ids to their ends.
     fn read_sessions(&self, url: &Url, ids: Vec<u64>) {
         let opened = relay_credentials::for_url(url)
-            .and_then(|own| Viewer::open_each(url, own.as_ref(), ids.clone(), Times::Aligned));
+            .and_then(|own| Viewer::open_each(url, own.as_ref(), ids.clone(), TimeBase::Relay));
         let viewer = match opened {
             Ok(viewer) => viewer,
             // The relay has forgotten the sessions since they were listed.
@@ -232,7 +232,7 @@ impl Shared {
             ..Limits::default()
         };
         let collector = Collector::new(limits, StoringSink::new(self));
-        let mut late = Late::new(collector, Times::Aligned);
+        let mut late = Late::new(collector, TimeBase::Relay);
         let mut follower = Follower::new(&[viewer.source()]);
         let (mut last, mut lost) = (None, 0);
         let (start, mut saved) = (Instant::now(), Instant::now());

@@ -30,10 +30,10 @@ pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<FollowResult, Er
         return Err(Error::usage("--follow needs a PATH to follow")
             .hint("without it, what waits in the queue is sent"));
     }
-    let mut feed = Feed::open(&args.input, &args.relay, args.times())?;
+    let mut feed = Feed::open(&args.input, &args.relay, args.time_base())?;
     let mut follower = feed.follower();
     let printing = Printing::new(args, interrupt)?;
-    let mut late = Late::new(Collector::new(args.limits(), printing), args.times());
+    let mut late = Late::new(Collector::new(args.limits(), printing), args.time_base());
     let mut stats = Stats::default();
     let mut times = args.select.times(follower.traces(), args.clock_gmt)?;
     let filter = args.select.growing_filter(follower.traces(), args.color)?;

@@ -5,7 +5,7 @@ use crate::input::{InputArgs, SelectArgs};
 use crate::live::RelayArgs;
 use crate::output::ColorChoice;
 use crate::values;
-use blkkin_reader::Times;
+use blkkin_reader::TimeBase;
 use blkkin_spans::Limits;
 use blkkin_text::time::parse_duration;
 
@@ -86,16 +86,19 @@ pub(crate) struct Args {
 
     /// Shift a server's spans if they seem to start before its client's
     ///
+    /// Not needed if a relay has measured the clocks; see --recorded-times.
+    ///
     /// A span is shifted to the middle of the call or, if it is longer than the call or a duration
     /// is unknown, to the call's start, as in Zipkin. Shifted spans are marked; no duration
     /// changes.
     #[arg(long, help_heading = "Requests")]
     pub(super) correct_skew: bool,
 
-    /// Leave times as they were recorded
+    /// Show recorded times; do not correct them to the relay's clock
     ///
-    /// Otherwise, times are corrected by the offsets of the nodes' clocks that a relay has measured,
-    /// if there are any: `clocks ±40us` in a request's first line is how well its nodes agree then.
+    /// By default, times of a trace that a relay has stored are corrected by the measured offset of
+    /// its node's clock. A request's first line then shows within what time its nodes agree: clocks
+    /// ±92.0 µs.
     #[arg(long, help_heading = "Times")]
     pub(super) recorded_times: bool,
 
@@ -142,9 +145,9 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Returns whether times are corrected.
-    pub(super) fn times(&self) -> Times {
-        if self.recorded_times { Times::Recorded } else { Times::Aligned }
+    /// Returns the clock by which times are given.
+    pub(super) fn time_base(&self) -> TimeBase {
+        if self.recorded_times { TimeBase::Recorded } else { TimeBase::Relay }
     }
 
     /// Returns the limits for the assembly of requests.

@@ -7,7 +7,7 @@ use super::source;
 use super::wakes::Wake;
 use crate::relay_credentials;
 use blkkin_live::{Family, Seek, Session, Url, Viewer};
-use blkkin_reader::Times;
+use blkkin_reader::TimeBase;
 use std::collections::HashMap;
 use std::io;
 use std::sync::mpsc::Sender;
@@ -128,7 +128,7 @@ impl NodeSessions {
     fn read(&self, host: &str) -> Result<(), blkkin_live::Error> {
         let url = self.url.with_session(host, &self.session);
         let credentials = relay_credentials::for_url(&url)?;
-        let viewer = Viewer::open(&url, credentials.as_ref(), Seek::Beginning, Times::Recorded)?;
+        let viewer = Viewer::open(&url, credentials.as_ref(), Seek::Beginning, TimeBase::Recorded)?;
         let mut matching = Matching::of(viewer.source(), &self.conditions);
         let (mut last, mut before) = (None, 0);
         self.set(host, |host| before = host.read_until);

@@ -9,7 +9,7 @@ use crate::interrupt::Interrupt;
 use crate::live::Feed;
 use crate::output::{EscapedOutput, raw_stdout, stderr};
 use blkkin_live::Late;
-use blkkin_reader::{Consumer, Follower, LinePrinter, Printing, Problem, Stats, Target, Times};
+use blkkin_reader::{Consumer, Follower, LinePrinter, Printing, Problem, Stats, Target, TimeBase};
 use blkkin_text::json::{self, JsonPrinter};
 use blkkin_text::pretty::{Options, Printer};
 use std::cell::RefCell;
@@ -62,7 +62,7 @@ pub(super) fn run(
     options: &Options,
     interrupt: &Interrupt,
 ) -> Result<FollowResult, Error> {
-    let mut feed = Feed::open(&args.input, &args.relay, Times::Recorded)?;
+    let mut feed = Feed::open(&args.input, &args.relay, TimeBase::Recorded)?;
     let mut follower = feed.follower();
     let lines = Lines { out: raw_stdout()?, interrupt: interrupt.clone(), wrote: Ok(()) };
     let lines = RefCell::new(lines);
@@ -110,7 +110,7 @@ impl Following<'_> {
         flush: impl Fn(&mut C),
     ) -> Result<(Stats, u64), Error> {
         let Following { args, interrupt, lines, feed, follower } = self;
-        let mut late = Late::new(consumer, Times::Recorded);
+        let mut late = Late::new(consumer, TimeBase::Recorded);
         let mut stats = Stats::default();
         let mut times = args.select.times(follower.traces(), args.clock_gmt)?;
         let filter = args.select.growing_filter(follower.traces(), args.color)?;
