@@ -230,7 +230,10 @@ impl Output {
         let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::DIRECT | OFlags::CLOEXEC;
         let above = self.path.ancestors().find(|above| above.is_dir());
         let opened = self.owner.act(|| match above {
-            Some(above) => Ok(drop(rustix::fs::open(above, flags, Mode::from_raw_mode(0o600))?)),
+            Some(above) => {
+                let opened = rustix::fs::open(above, flags, Mode::from_raw_mode(0o600));
+                opened.map(drop).map_err(io::Error::from)
+            }
             None => Ok(()),
         });
         match opened {
