@@ -20,7 +20,7 @@ use crate::request::{Completion, Request};
 use crate::resolver::Resolver;
 use crate::tree::RequestBuilder;
 use blkkin_reader::Alignment;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::ops::ControlFlow;
 
 /// Memory limits, idle times and skew correction of an [`Assembler`].
@@ -33,6 +33,9 @@ pub struct Limits {
     /// disables this wait, because a program that records only annotations and tags never reports
     /// a complete span.
     pub idle_unended_ns: u64,
+    /// Set if the caller of a server or consumer counts as such a span, too, before anything of it
+    /// is known. Its spans may be in other traces, which this assembler does not read.
+    pub awaits_callers: bool,
     /// Maximum memory of all open requests, in bytes.
     pub bytes: usize,
     /// Maximum number of spans in all open requests. A span counts once for each distinct
@@ -51,6 +54,7 @@ impl Default for Limits {
         Limits {
             idle_ns: 30_000_000_000,
             idle_unended_ns: 0,
+            awaits_callers: true,
             bytes: 256 << 20,
             spans: 2_000_000,
             bytes_of_request: 64 << 20,
@@ -242,7 +246,8 @@ impl Assembler {
     /// less than `idle_unended_ns` ago.
     fn may_wait(&self, request: &OpenRequest, now: i64) -> bool {
         let waited = u64::try_from(now.saturating_sub(request.last_event)).unwrap_or(0);
-        waited < self.limits.idle_unended_ns && request.has_unended()
+        let Limits { idle_unended_ns, awaits_callers, .. } = self.limits;
+        waited < idle_unended_ns && request.has_unended(awaits_callers)
     }
 
     /// Emits all requests in the order of their earliest time. To be called at the end of the
@@ -281,8 +286,11 @@ impl Assembler {
         });
         let request = &mut self.requests[slot as usize];
         request.low = low;
-        request.is_late = self.recent.contains(low);
+        let emitted = self.recent.high_of(low);
+        request.is_late = emitted.is_some();
         request.touched = i64::MIN;
+        // A part that follows may lack the event with the upper half.
+        request.add_wide(emitted.unwrap_or(0));
         self.bytes += request.bytes();
         self.open.insert(low, slot);
         self.append(slot);
@@ -336,7 +344,7 @@ impl Assembler {
         let mut flow = ControlFlow::Continue(());
         self.scratch.matched = 0;
         if !request.reports.is_empty() || request.left_out > 0 {
-            self.recent.add(request.low);
+            self.recent.add(request.low, request.wide.first().copied().unwrap_or(0));
             let is = |flag: bool| u64::from(flag);
             self.counts.evicted += is(completion == Completion::Evicted);
             self.counts.late += is(request.is_late);
@@ -366,29 +374,32 @@ impl Assembler {
     }
 }
 
-/// Trace ids (lower halves) of recently emitted requests, for the detection of late events.
+/// Trace ids of recently emitted requests, for the detection of late events.
 #[derive(Debug, Default)]
 struct RecentIds {
     order: VecDeque<u64>,
-    numbers: HashSet<u64>,
+    /// Upper halves, or 0 if they are unknown, by the lower halves.
+    highs: HashMap<u64, u64>,
 }
 
 /// Maximum number of remembered trace ids.
 const RECENT_MAX: usize = 1 << 16;
 
 impl RecentIds {
-    fn contains(&self, low: u64) -> bool {
-        self.numbers.contains(&low)
+    /// Returns the upper half of a recent trace id, or 0 if that is unknown; `None` for an id that
+    /// is not recent.
+    fn high_of(&self, low: u64) -> Option<u64> {
+        self.highs.get(&low).copied()
     }
 
-    fn add(&mut self, low: u64) {
-        if self.numbers.insert(low) {
+    fn add(&mut self, low: u64, high: u64) {
+        if self.highs.insert(low, high).is_none() {
             self.order.push_back(low);
         }
         if self.order.len() > RECENT_MAX
             && let Some(oldest) = self.order.pop_front()
         {
-            self.numbers.remove(&oldest);
+            self.highs.remove(&oldest);
         }
     }
 }

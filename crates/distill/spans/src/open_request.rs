@@ -151,12 +151,20 @@ impl OpenRequest {
     }
 
     /// Returns true if a known span has no complete-span report. A span is known from any of its
-    /// events, or as a parent.
-    pub(crate) fn has_unended(&self) -> bool {
-        let ended = self.reports.iter().filter(|report| report.body.is_span());
+    /// events, or as a parent; as one of servers and consumers only with `knows_callers`.
+    pub(crate) fn has_unended(&self, knows_callers: bool) -> bool {
+        let whole = self.reports.iter().filter(|report| report.body.is_span());
         let ended: HashSet<u64> =
-            ended.map(|report| self.reporters[report.reporter as usize].span).collect();
-        let mut known = self.reporters.iter().flat_map(|reporter| [reporter.span, reporter.parent]);
+            whole.clone().map(|report| self.reporter_of(report).span).collect();
+        let is_called = |report: &&Report| {
+            let (Body::Span { kind, .. } | Body::Undated(kind)) = report.body else { return false };
+            !knows_callers && matches!(kind, Kind::Server | Kind::Consumer)
+        };
+        let called: HashSet<u32> = whole.filter(is_called).map(|report| report.reporter).collect();
+        let mut known = (0..).zip(&self.reporters).flat_map(|(number, reporter)| {
+            let parent = if called.contains(&number) { 0 } else { reporter.parent };
+            [reporter.span, parent]
+        });
         known.any(|span| span != 0 && !ended.contains(&span))
     }
 

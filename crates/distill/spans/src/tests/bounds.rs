@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 const IDLE_10: Limits = Limits {
     idle_ns: 10,
     idle_unended_ns: 0,
+    awaits_callers: true,
     bytes: 1 << 20,
     spans: 1000,
     bytes_of_request: 1 << 20,
@@ -68,6 +69,33 @@ fn spans_that_have_not_ended_are_waited_for() {
         add("180 6/6 d:w @server 180+1"),
         "7\n  7 d:w server 169+1\n9\n  9 d:w 120 (120 e)\n"
     );
+}
+
+/// A server's caller may be on another machine, whose events another assembler gets.
+#[test]
+fn callers_elsewhere_are_not_waited_for() {
+    let limits = Limits { idle_unended_ns: 50, awaits_callers: false, ..IDLE_10 };
+    let mut assembler = Assembler::new(limits);
+    let mut drawn = TreeText::default();
+    let mut add = |line| {
+        let report = report(line);
+        assert!(assembler.add(&report, report.time_ns as i64, &mut drawn).is_continue());
+        std::mem::take(&mut drawn.0)
+    };
+    assert_eq!(add("90 1/3 wide 7"), "");
+    assert_eq!(add("101 1/3<2 b:y @server 100+1"), "");
+    // The caller of an internal span is on the same machine.
+    assert_eq!(add("102 2/4<3 c:z @internal 102+1"), "");
+    let id = "70000000000000001";
+    let first = format!("{id}\n  3 b:y server 100+1 !missing_parent\n");
+    assert_eq!(add("120 9/9 d:w @server 120+1"), first);
+    // A part that follows has the same trace id.
+    assert_eq!(add("121 1/2 a:x @server 90+31"), "");
+    let second = format!("{id} late:1\n  2 a:x server 90+31\n");
+    assert_eq!(add("140 8/8 d:w @server 140+1"), format!("9\n  9 d:w server 120+1\n{second}"));
+    assert_eq!(add("141 2/3 c:z @server 101+40"), "");
+    let whole = "2\n  3 c:z server 101+40 self 39\n    4 c:z internal 102+1\n";
+    assert_eq!(add("160 7/7 d:w @server 160+1"), format!("8\n  8 d:w server 140+1\n{whole}"));
 }
 
 #[test]

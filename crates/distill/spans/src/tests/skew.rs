@@ -7,6 +7,7 @@ const CORRECTED: Limits = Limits {
     correct_skew: true,
     idle_ns: 30_000_000_000,
     idle_unended_ns: 0,
+    awaits_callers: true,
     bytes: 1 << 20,
     spans: 1000,
     bytes_of_request: 1 << 20,

@@ -229,6 +229,8 @@ impl Shared {
         let limits = Limits {
             idle_ns: IDLE.as_nanos() as u64,
             idle_unended_ns: IDLE_UNENDED.as_nanos() as u64,
+            // Each node's session is read by itself; the store joins what they have of a request.
+            awaits_callers: false,
             ..Limits::default()
         };
         let collector = Collector::new(limits, StoringSink::new(self));
