@@ -77,8 +77,8 @@ messages! {
         /// Limit on the size of the traces of the session in the most recent `Session` item, in
         /// bytes. Sent if the session has one.
         0x0432 SizeMax(size_max: u64 = Number),
-        /// Duration of the longest write in nanoseconds, of the session in the most recent `Session`
-        /// item. Sent if its traces are written without the page cache.
+        /// Duration of the longest write in nanoseconds, of the session in the most recent
+        /// `Session` item. Sent if its traces are written without the page cache.
         0x0433 Direct(slowest_ns: u64 = Number),
     }
 }

@@ -8,8 +8,8 @@ use std::fmt::Write;
 #[cfg(test)]
 mod tests;
 
-/// Name of the file with the measurements, in the directory of a trace. Readers of CTF ignore hidden
-/// files.
+/// Name of the file with the measurements, in the directory of a trace. Readers of CTF ignore
+/// hidden files.
 pub const FILE: &str = ".clock-offsets";
 
 /// Maximum size of the file in bytes: about four months of constant recording.
@@ -41,7 +41,8 @@ pub struct Measurements {
 const TITLE: &str = "blkkin-clock-offsets 1";
 
 /// Returns the UUID of the processor's counter as a clock in metadata: the boot's, with its last
-/// three bytes XORed with `Tsc`. The monotonic clock has the boot's own UUID, as in LTTng's metadata.
+/// three bytes XORed with `Tsc`. The monotonic clock has the boot's own UUID, as in LTTng's
+/// metadata.
 pub fn tsc_uuid(boot: Uuid) -> Uuid {
     let Uuid(mut bytes) = boot;
     for (byte, letter) in bytes.iter_mut().rev().zip(b"csT") {
@@ -80,8 +81,8 @@ impl Measurements {
         text
     }
 
-    /// Reads the text of a file, whose lines may be in any order. A last line without a line feed is
-    /// ignored: the file may be growing. Fails with the number of the first invalid line.
+    /// Reads the text of a file, whose lines may be in any order. A last line without a line feed
+    /// is ignored: the file may be growing. Fails with the number of the first invalid line.
     pub fn parse(text: &[u8]) -> Result<Measurements, usize> {
         let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
         let text = str::from_utf8(text.get(..whole).unwrap_or_default()).map_err(|error| {
@@ -256,8 +257,8 @@ fn drift(points: &[Point]) -> Option<Drift> {
     let first = *steady.first()?;
     let length_ns = last.at_ns.abs_diff(first.at_ns);
     let change_ns = i128::from(last.offset_ns) - i128::from(first.offset_ns);
-    // If a clock was set by less than a drift explains, the points in between are off the line, by a
-    // third of that or more.
+    // If a clock was set by less than a drift explains, the points in between are off the line, by
+    // a third of that or more.
     let off = steady.iter().map(|point| {
         let passed = i128::from(point.at_ns) - i128::from(first.at_ns);
         let line = i128::from(first.offset_ns) + change_ns * passed / i128::from(length_ns.max(1));

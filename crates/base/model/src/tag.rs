@@ -87,8 +87,8 @@ impl Tag {
 }
 
 /// Key of the tag with the clock of a span's machine, if it was measured against a relay's: `BOOT
-/// ERROR`, the identity of the machine's boot and the error in nanoseconds; or `unknown`. Spans have
-/// it whose parent is missing or on another machine.
+/// ERROR`, the identity of the machine's boot and the error in nanoseconds; or `unknown`. Spans
+/// have it whose parent is missing or on another machine.
 pub const CLOCK_KEY: &str = "blkkin.clock";
 
 impl ValueRef<'_> {

@@ -27,8 +27,8 @@ pub fn boottime_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Returns the identity of this boot, a UUID as text: the clocks of two processes have the same zero
-/// if they have read the same identity. Returns `None` if the system does not tell.
+/// Returns the identity of this boot, a UUID as text: the clocks of two processes have the same
+/// zero if they have read the same identity. Returns `None` if the system does not tell.
 pub fn boot_id() -> Option<String> {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     Some(text.trim_end().to_owned())

@@ -224,8 +224,8 @@ impl Output {
         })
     }
 
-    /// Fails if files of a trusted output cannot be written without the page cache. Succeeds if that
-    /// is unknown.
+    /// Fails if files of a trusted output cannot be written without the page cache. Succeeds if
+    /// that is unknown.
     pub(crate) fn check_direct(&self) -> io::Result<()> {
         let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::DIRECT | OFlags::CLOEXEC;
         let above = self.path.ancestors().find(|above| above.is_dir());

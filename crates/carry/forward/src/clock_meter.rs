@@ -102,8 +102,8 @@ impl ClockMeter {
 fn ask(connection: &mut Connection) -> io::Result<Measurement> {
     // The replies to queued commands would be part of the round trip.
     connection.flush()?;
-    // The counter is read within the time that gives the error, so that the error holds for it, too,
-    // if this thread is interrupted.
+    // The counter is read within the time that gives the error, so that the error holds for it,
+    // too, if this thread is interrupted.
     let begun_ns = blkkin_sys::monotonic_ns();
     let begun = blkkin_sys::tsc();
     let reply = connection.call(&Command::GetTime)?;

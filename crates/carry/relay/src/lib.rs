@@ -4,8 +4,8 @@
 //!   the rules for peers.
 //! - `control`, `data` and `viewing` are the states of connections, without sockets. They act on
 //!   the [`Sessions`] of the relay.
-//! - `session`, `stream`, `metadata` and `clock_log` are what producers have sent; `output` and `chunk`
-//!   are its directories.
+//! - `session`, `stream`, `metadata` and `clock_log` are what producers have sent; `output` and
+//!   `chunk` are its directories.
 //!
 //! A packet is published to viewers when the packet and its index have arrived, which is after the
 //! metadata that it needs. Viewers read published packets from the files, so a slow viewer takes no

@@ -218,7 +218,8 @@ impl Session {
         Ok(())
     }
 
-    /// Takes a measurement of the producer's clocks, and adds it to the traces that are not complete.
+    /// Takes a measurement of the producer's clocks, and adds it to the traces that are not
+    /// complete.
     pub(crate) fn take_clocks(&self, boot: Uuid, measurement: Measurement) {
         let mut clocks = self.clocks.lock();
         if clocks.add(boot, measurement) {

@@ -461,7 +461,7 @@ fn measurements_of_clocks_are_limited() {
     assert_eq!((first, measurements.list.len()), (9, 1));
 }
 
-/// What could not be written to a full disk follows later.
+/// Measurements that a full disk has refused follow later.
 #[test]
 fn measurements_of_clocks_survive_a_full_disk() {
     let scratch = Scratch::new("clocks");

@@ -9,6 +9,7 @@ use crate::input::{Metadata, TraceInput};
 use crate::limits::{DEPTH_MAX, STREAMS_MAX};
 use crate::live::{LiveSet, LiveTrace};
 use crate::live_stream::LiveStream;
+use crate::measurements;
 use crate::packet::{PacketRef, StreamId};
 use crate::scan::{FileScan, ScanResult};
 use crate::stdin;
@@ -52,7 +53,7 @@ pub struct OpenTraces {
 impl OpenTraces {
     /// Corrects times by measurements of clocks that are beside the traces.
     pub fn align(&mut self) {
-        self.problems.extend(self.traces.iter().flat_map(|trace| trace.align()));
+        self.problems.extend(self.traces.iter().flat_map(|trace| measurements::align(trace)));
     }
 }
 

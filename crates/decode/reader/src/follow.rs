@@ -15,6 +15,7 @@ use crate::event_merge::Consumer;
 use crate::file::{FileId, id_of};
 use crate::limits::DEPTH_MAX;
 use crate::live::LiveTrace;
+use crate::measurements;
 use crate::packet::StreamId;
 use crate::packets::StreamPackets;
 use crate::reading::Reading;
@@ -286,9 +287,9 @@ impl Follower {
         let mut problems = Vec::new();
         if self.time_base == TimeBase::Relay {
             for trace in traces {
-                let size = trace.measurements_size();
+                let size = measurements::size_of(trace);
                 if self.measured.insert(trace.id, size).unwrap_or(0) != size {
-                    problems.extend(trace.align());
+                    problems.extend(measurements::align(trace));
                 }
             }
         }

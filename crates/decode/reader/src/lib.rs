@@ -31,6 +31,7 @@ mod lines;
 mod live;
 mod live_stream;
 mod loss;
+mod measurements;
 mod merge;
 mod packet;
 mod packets;

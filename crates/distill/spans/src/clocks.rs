@@ -15,7 +15,7 @@ pub struct SpanClock {
     pub error_ns: u64,
 }
 
-/// How well the times of a request's spans can be compared.
+/// Time within which the times of a request's spans are comparable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Agreement {
     /// All spans are of one machine, or no clock's offset is known.
@@ -35,7 +35,7 @@ impl Corrections {
         self.0.insert(source, alignment);
     }
 
-    /// Returns the correction by which a time of a trace was made; `None` if there is none.
+    /// Returns the correction by which a time of a trace was made; `None` without a correction.
     pub(crate) fn of(&self, source: u32, time_ns: u64) -> Option<SpanClock> {
         let correction = self.0.get(&source)?.correction()?;
         let time_ns = i64::try_from(time_ns).ok()?;

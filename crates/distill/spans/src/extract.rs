@@ -311,8 +311,8 @@ struct EventTime {
     ns: i64,
     /// Conversion of recorded times.
     scale: TimeScale,
-    /// Correction of this event's time in nanoseconds. It holds for the times in the fields, too, so
-    /// that durations do not change.
+    /// Correction of this event's time in nanoseconds. It holds for the times in the fields, too,
+    /// so that durations do not change.
     correction_ns: i64,
 }
 

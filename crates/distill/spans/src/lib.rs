@@ -45,8 +45,8 @@
 //!
 //! If the times of traces were corrected, each span has the error of its machine's clock
 //! ([`Step::clock`]). Spans whose parent is missing or on another machine have machine and error as
-//! a tag, too ([`CLOCK_KEY`](blkkin_model::CLOCK_KEY)): the spans of other machines may be assembled
-//! elsewhere.
+//! a tag, too ([`CLOCK_KEY`](blkkin_model::CLOCK_KEY)): the spans of other machines may be
+//! assembled elsewhere.
 //!
 //! # Order
 //!

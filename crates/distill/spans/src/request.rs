@@ -42,7 +42,7 @@ pub struct Step<'a> {
     pub calls: Vec<Call<'a>>,
     /// Time by which the skew correction shifted the span, in nanoseconds; `None` if not shifted.
     pub moved_ns: Option<i64>,
-    /// Correction by which the span's times were made; `None` if there is none.
+    /// Correction by which the span's times were made; `None` for recorded times.
     pub clock: Option<SpanClock>,
     /// Bitmap of the span's anomalies: a bit for each [`Oddity`].
     odd: u32,

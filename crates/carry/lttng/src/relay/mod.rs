@@ -6,8 +6,8 @@
 //!
 //! BlkKin's relay and its producers have commands that LTTng lacks: packets and indexes on the
 //! control connection, without replies, and a promise of completeness. A producer uses them if the
-//! relay's configuration has [`abilities::INLINE`]. With [`abilities::CLOCKS`], both exchange times,
-//! so that the offsets of the clocks of many machines are known.
+//! relay's configuration has [`abilities::INLINE`]. With [`abilities::CLOCKS`], both exchange
+//! times, so that the offsets of the clocks of many machines are known.
 
 mod command;
 mod data;

@@ -186,8 +186,8 @@ impl Goal {
 
 impl Client {
     /// Makes a client of a new connection. It adds the traces that it receives to `set`. With
-    /// [`TimeBase::Relay`], their times are corrected by measurements that the relay has, and so are
-    /// all times of the client.
+    /// [`TimeBase::Relay`], their times are corrected by measurements that the relay has, and so
+    /// are all times of the client.
     pub fn new(goal: Goal, time_base: TimeBase, set: LiveSet) -> Client {
         Client {
             goal,

@@ -4,13 +4,13 @@
 //! | --- | --- |
 //! | `begin` | `schema`, and the `traces` that are read |
 //! | `request` | `trace_id`, `start`, `duration`; numbers of `spans`, `errors`, `events`, `events_left_out`; the reason why the request was completed, `completion` (`idle`, `ended`, `evicted`); and `oddities` with their counts |
-//! | | `clock_error`, within which the clocks of its machines agree; omitted if it is unknown, or if there is one machine |
+//! | | `clock_error`, within which the clocks of its machines agree, if that is known |
 //! | `span` | `trace_id`, `id`, `parent_id` |
 //! | | indexes of the span and its parent among the request's spans: `step`, `parent` |
 //! | | `kind`, `name`, `shared`, `debug`, `error` |
 //! | | `service`, `ipv4`, `ipv6`, `port`, and `remote` with these four fields of the other side |
 //! | | `start`, `duration`, `self` (time without an active child), `moved` (correction for skew) |
-//! | | `clock`, if the machine's clock was corrected: `offset` that was added to times, and its `error` |
+//! | | `clock`, if times were corrected: `offset` that was added, and its `error` |
 //! | | `own`, the division of `self`, with `sums` by kind |
 //! | | in `own`: `disk`, by device, with `requests`, `queued` and `served` |
 //! | | in `own`: `bands`, each with `kind`, `start` (from the span's), `duration` |

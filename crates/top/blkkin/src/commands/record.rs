@@ -105,7 +105,7 @@ pub(crate) struct Args {
 
     /// Write without the page cache, for large recordings
     ///
-    /// What is written does not push other programs' pages out of memory. Events wait in the rings
+    /// The recording does not push other programs' pages out of memory. Events wait in the rings
     /// while the disk is busy: --subbuf-size and --num-subbuf make them large enough.
     #[arg(long)]
     direct: bool,

@@ -207,7 +207,7 @@ fn required<T>(table: &Table, key: &str, value: Option<T>) -> Result<T, FileErro
     value.ok_or_else(missing)
 }
 
-/// What the table of the session says.
+/// Contents of the table of the session.
 struct SessionTable {
     session: Session,
     retention: Retention,

@@ -16,8 +16,8 @@ const ANNOTATIONS_MAX: usize = 1 << 20;
 /// Maximum total size of distinct strings, in bytes; a string that would exceed it is omitted.
 const TEXT_BYTES_MAX: usize = 32 << 20;
 
-/// Maximum number of clocks that are stored in [`Rows`], and maximum length of each in bytes: a UUID
-/// and a number.
+/// Maximum number of clocks that are stored in [`Rows`], and maximum length of each in bytes: a
+/// UUID and a number.
 const CLOCKS_MAX: usize = 1 << 16;
 const CLOCK_BYTES_MAX: usize = 64;
 
