@@ -420,6 +420,27 @@ fn news_of_streams_lead_to_further_requests() {
     assert!(run.is_done);
 }
 
+/// Corrected times may step back a little where the next measurement of a clock takes effect.
+#[test]
+fn corrected_times_are_late_by_more_than_a_step() {
+    for (early_ns, base, count) in [
+        (9_000_000, TimeBase::Relay, 0),
+        (11_000_000, TimeBase::Relay, 1),
+        (1, TimeBase::Recorded, 1),
+    ] {
+        let start = 100_000_000;
+        let mut relay = Relay::new(&[1, 2]);
+        relay.add_packet(1, start, start + 10, &[start + 5], 0);
+        let mut run = Run::with_time_base(relay, base);
+        run.run_for(SECOND * 3 / 2);
+        let early = start + 10 - early_ns;
+        run.relay.add_packet(2, early, early, &[early], 0);
+        run.relay.has_ended = true;
+        assert_eq!(run.run_for(SECOND).len(), 2);
+        assert_eq!(run.late.count(), count, "{early_ns} {base:?}");
+    }
+}
+
 const BOOT: Uuid = Uuid(*b"0123456789abcdef");
 
 #[test]
