@@ -268,15 +268,21 @@ fn drift(points: &[Point]) -> Option<Drift> {
     let set_ns = off.max()?.saturating_mul(3);
     let error_ns = last.error_ns.saturating_add(first.error_ns).saturating_add(set_ns);
     let is_better = share(error_ns, MILLION, length_ns) < DRIFT_UNKNOWN_PPM;
-    (length_ns > 0 && is_better).then_some(Drift { change_ns, length_ns, error_ns })
+    // A point with a large error in between may hide that a clock was set.
+    let is_plausible = is_plausible(first, last);
+    (length_ns > 0 && is_better && is_plausible).then_some(Drift { change_ns, length_ns, error_ns })
 }
 
 /// Returns whether two points may be of clocks that were neither set nor stopped in between.
 fn is_steady(a: Point, b: Point) -> bool {
-    let length_ns = a.at_ns.abs_diff(b.at_ns);
+    a.at_ns.abs_diff(b.at_ns) <= GAP_MAX_NS && is_plausible(a, b)
+}
+
+/// Returns whether a drift explains the change between two points.
+fn is_plausible(a: Point, b: Point) -> bool {
+    let drifted = share(a.at_ns.abs_diff(b.at_ns), DRIFT_MAX_PPM, MILLION);
     let errors = a.error_ns.saturating_add(b.error_ns);
-    let plausible = share(length_ns, DRIFT_MAX_PPM, MILLION).saturating_add(errors);
-    length_ns <= GAP_MAX_NS && a.offset_ns.abs_diff(b.offset_ns) <= plausible
+    a.offset_ns.abs_diff(b.offset_ns) <= drifted.saturating_add(errors)
 }
 
 /// Returns `of * part / whole`; saturates.

@@ -219,7 +219,10 @@ impl Output {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let opened = self.open_at(path, flags | OFlags::DIRECT, Mode::from_raw_mode(0o666));
         opened.map(File::from).map_err(|error| {
-            let _ = self.remove_file(path);
+            // The kernel has made the file before it refuses the flag.
+            if error.kind() == io::ErrorKind::InvalidInput {
+                let _ = self.remove_file(path);
+            }
             no_direct(error)
         })
     }

@@ -535,7 +535,6 @@ impl RequestHandler<'_> {
         Ok(())
     }
 
-    /// Forwards a session to a relay.
     /// Makes a session write without the page cache.
     fn write_directly(&mut self, at: usize) -> Result<(), Failed> {
         let session = &mut self.sessions.list[at];
@@ -558,6 +557,7 @@ impl RequestHandler<'_> {
         Ok(())
     }
 
+    /// Forwards a session to a relay.
     fn forward_session(&mut self, who: Requester, forward: SessionForward) -> Outcome {
         let SessionForward { session: name, destination } = forward;
         let at = self.find(who, &name)?;

@@ -37,7 +37,7 @@ const INTERVAL_MAX: Duration = Duration::from_secs(10);
 /// Number of questions in a measurement, of which the quickest counts.
 const QUESTIONS: usize = 3;
 /// Maximum number of measurements that a new session gets.
-const KEPT_MAX: usize = 64;
+const KEPT_MAX: usize = 512;
 
 impl ClockMeter {
     /// Makes a meter. If the measurements are kept in a directory, it begins with those that an

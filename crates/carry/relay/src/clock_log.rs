@@ -15,26 +15,27 @@ use std::time::{Instant, SystemTime};
 #[derive(Debug)]
 pub(crate) struct ClockLog {
     boot: Uuid,
-    /// The last measurements, as many as a viewer gets.
+    /// The last measurements.
     kept: VecDeque<Measurement>,
     /// Number of all measurements.
     count: u64,
     begun: Instant,
-    /// Set after a file could not be written, so that one line is logged.
-    pub(crate) is_failing: bool,
 }
 
-/// Number of the last measurements with which a file begins. Those before do not concern the events
-/// of a trace that begins now.
-const FIRST_IN_FILE: usize = 64;
+/// Maximum number of measurements that are kept: those of a week of constant sending.
+const KEPT_MAX: usize = 65_536;
+/// Number of the last measurements with which a file begins, and number of those before, some of
+/// all. They concern events that have waited at the producer.
+const LAST_IN_FILE: usize = 64;
+const EARLIER_IN_FILE: usize = 192;
 /// Number of measurements that are taken at once, and each second afterwards.
-const BURST: u64 = 128;
+const BURST: u64 = 1024;
 const RATE: u64 = 2;
 
 impl Default for ClockLog {
     fn default() -> ClockLog {
         let (boot, kept) = (Uuid([0; 16]), VecDeque::new());
-        ClockLog { boot, kept, count: 0, begun: Instant::now(), is_failing: false }
+        ClockLog { boot, kept, count: 0, begun: Instant::now() }
     }
 }
 
@@ -53,7 +54,7 @@ impl ClockLog {
             // The counter has begun anew; what was measured before says nothing of it.
             self.kept.clear();
         }
-        if self.kept.len() >= MEASUREMENTS_MAX as usize {
+        if self.kept.len() >= KEPT_MAX {
             self.kept.pop_front();
         }
         self.boot = boot;
@@ -67,13 +68,23 @@ impl ClockLog {
         self.count
     }
 
-    /// Returns the measurements that are kept, after the first `known` of all, and the number of
+    /// Returns measurements that are kept, as many as a viewer gets, after the first `known` of all, and the number of
     /// the first one.
     pub(crate) fn after(&self, known: u64) -> (u64, Measurements) {
         let forgotten = self.count - self.kept.len() as u64;
         let first = known.clamp(forgotten, self.count);
-        let list = self.kept.iter().skip((first - forgotten) as usize).copied().collect();
+        let after = self.kept.iter().skip((first - forgotten) as usize);
+        let list = after.take(MEASUREMENTS_MAX as usize).copied().collect();
         (first, Measurements { boot: self.boot, list })
+    }
+
+    /// Returns the measurements with which a file begins.
+    fn first_in_file(&self) -> Measurements {
+        let earlier = self.kept.len().saturating_sub(LAST_IN_FILE);
+        let step = earlier.div_ceil(EARLIER_IN_FILE).max(1);
+        let some = self.kept.range(..earlier).step_by(step);
+        let list = some.chain(self.kept.range(earlier..)).copied().collect();
+        Measurements { boot: self.boot, list }
     }
 
     /// Appends the last measurement to the file of a trace, whose path is below the chunk's
@@ -86,17 +97,9 @@ impl ClockLog {
         };
         let mut file = chunk.open_in(path, open)?;
         let size = file.metadata()?.len();
-        let all = Measurements {
-            list: self
-                .kept
-                .range(self.kept.len().saturating_sub(FIRST_IN_FILE)..)
-                .copied()
-                .collect(),
-            boot: self.boot,
-        };
         let text = match size {
-            0 => all.text(),
-            _ if is_behind => all.list.iter().map(Measurement::line).collect(),
+            0 => self.first_in_file().text(),
+            _ if is_behind => self.first_in_file().list.iter().map(Measurement::line).collect(),
             _ => last.line(),
         };
         if size + text.len() as u64 > FILE_SIZE_MAX {

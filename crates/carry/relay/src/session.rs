@@ -155,7 +155,7 @@ impl Session {
         added: AddStream,
         layout: IndexLayout,
     ) -> io::Result<(Arc<Stream>, Vec<u64>)> {
-        let mut clocks = self.clocks.lock();
+        let clocks = self.clocks.lock();
         let mut state = self.state.lock();
         let AddStream { name, path, .. } = added;
         let mut forgotten = Vec::new();
@@ -176,7 +176,7 @@ impl Session {
         let name = StreamName { id, trace, path, name, layout };
         let stream = Stream::create(name, chunk, self.is_snapshot, self.disk.clone())?;
         let stream = Arc::new(stream);
-        self.write_clocks(&stream, &mut clocks);
+        self.write_clocks(&stream, &clocks);
         state.streams.insert(id, stream.clone());
         Ok((stream, forgotten))
     }
@@ -213,7 +213,7 @@ impl Session {
         for (stream, at) in &rotation.positions {
             let stream = self.stream(*stream).ok_or_else(unknown)?;
             stream.rotate(chunk.clone(), *at)?;
-            self.write_clocks(&stream, &mut self.clocks.lock());
+            self.write_clocks(&stream, &self.clocks.lock());
         }
         Ok(())
     }
@@ -224,21 +224,15 @@ impl Session {
         let mut clocks = self.clocks.lock();
         if clocks.add(boot, measurement) {
             for stream in self.streams().iter().filter(|stream| !stream.is_complete()) {
-                self.write_clocks(stream, &mut clocks);
+                self.write_clocks(stream, &clocks);
             }
         }
     }
 
     /// Writes measurements of clocks beside a trace, if `stream` is its metadata.
-    fn write_clocks(&self, stream: &Stream, clocks: &mut ClockLog) {
-        if !stream.is_metadata {
-            return;
-        }
-        let written = stream.append_clocks(clocks);
-        let was_failing = std::mem::replace(&mut clocks.is_failing, written.is_err());
-        if let Err(error) = written
-            && !was_failing
-        {
+    fn write_clocks(&self, stream: &Stream, clocks: &ClockLog) {
+        let written = if stream.is_metadata { stream.append_clocks(clocks) } else { Ok(()) };
+        if let Err(error) = written {
             self.disk.log(&format!("offsets of clocks cannot be written: {error}"));
         }
     }

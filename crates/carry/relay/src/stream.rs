@@ -454,13 +454,13 @@ impl Stream {
     }
 
     /// Appends measurements of clocks to the file beside the metadata; see
-    /// [`ClockLog::append_to`].
+    /// [`ClockLog::append_to`]. Fails once, and again after a success.
     pub(crate) fn append_clocks(&self, clocks: &ClockLog) -> io::Result<()> {
         let mut state = self.state.lock();
         let Some(part) = state.parts.back() else { return Ok(()) };
         let written = clocks.append_to(&part.chunk, &self.path, state.lacks_clocks);
-        state.lacks_clocks = written.is_err();
-        written
+        let was_lacking = std::mem::replace(&mut state.lacks_clocks, written.is_err());
+        if was_lacking { Ok(()) } else { written }
     }
 
     /// Drops the metadata in the file; all of it arrives again.

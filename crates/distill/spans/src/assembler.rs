@@ -290,7 +290,7 @@ impl Assembler {
         request.is_late = emitted.is_some();
         request.touched = i64::MIN;
         // A part that follows may lack the event with the upper half.
-        request.add_wide(emitted.unwrap_or(0));
+        request.earlier_high = emitted.unwrap_or(0);
         self.bytes += request.bytes();
         self.open.insert(low, slot);
         self.append(slot);
@@ -344,7 +344,7 @@ impl Assembler {
         let mut flow = ControlFlow::Continue(());
         self.scratch.matched = 0;
         if !request.reports.is_empty() || request.left_out > 0 {
-            self.recent.add(request.low, request.wide.first().copied().unwrap_or(0));
+            self.recent.add(request.low, request.high());
             let is = |flag: bool| u64::from(flag);
             self.counts.evicted += is(completion == Completion::Evicted);
             self.counts.late += is(request.is_late);

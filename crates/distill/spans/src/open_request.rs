@@ -100,6 +100,9 @@ pub(crate) struct OpenRequest {
     pub(crate) low: u64,
     /// Upper halves of the trace id, from `blkkin:wide_trace_id` events.
     pub(crate) wide: Vec<u64>,
+    /// Upper half of the trace id of an earlier part of this request, or 0. It counts if no event
+    /// has one.
+    pub(crate) earlier_high: u64,
     pub(crate) reporters: Vec<Reporter>,
     pub(crate) reports: Vec<Report>,
     /// Activities; they do not make a span known.
@@ -160,10 +163,13 @@ impl OpenRequest {
             let (Body::Span { kind, .. } | Body::Undated(kind)) = report.body else { return false };
             !knows_callers && matches!(kind, Kind::Server | Kind::Consumer)
         };
-        let called: HashSet<u32> = whole.filter(is_called).map(|report| report.reporter).collect();
-        let mut known = (0..).zip(&self.reporters).flat_map(|(number, reporter)| {
-            let parent = if called.contains(&number) { 0 } else { reporter.parent };
-            [reporter.span, parent]
+        // Other events of such a span may have other names and no upper half.
+        let call = |reporter: &Reporter| (reporter.span, reporter.parent);
+        let called: HashSet<(u64, u64)> =
+            whole.filter(is_called).map(|report| call(self.reporter_of(report))).collect();
+        let mut known = self.reporters.iter().flat_map(|reporter| {
+            let is_called = called.contains(&call(reporter));
+            [reporter.span, if is_called { 0 } else { reporter.parent }]
         });
         known.any(|span| span != 0 && !ended.contains(&span))
     }
@@ -176,6 +182,7 @@ impl OpenRequest {
             return;
         }
         self.wide.clear();
+        self.earlier_high = 0;
         self.reporters.clear();
         self.reports.clear();
         self.activities.clear();
@@ -183,6 +190,13 @@ impl OpenRequest {
         self.texts.clear();
         self.ends.clear();
         (self.left_out, self.activities_left_out, self.is_late) = (0, 0, false);
+    }
+
+    /// Returns an upper half of the trace id; 0 if it is unknown.
+    pub(crate) fn high(&self) -> u64 {
+        let reported = self.reporters.iter().map(|reporter| reporter.high);
+        let mut all = self.wide.iter().copied().chain(reported);
+        all.find(|high| *high != 0).unwrap_or(self.earlier_high)
     }
 
     /// Stores an upper half of the trace id, from a `blkkin:wide_trace_id` event. Ignores 0, and

@@ -47,6 +47,9 @@ impl RequestBuilder<'_> {
                 highs.push(high);
             }
         }
+        if highs.is_empty() && request.earlier_high != 0 {
+            highs.push(request.earlier_high);
+        }
         highs.sort_unstable();
         highs.dedup();
         let mut build = |high: u64,

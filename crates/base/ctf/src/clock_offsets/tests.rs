@@ -145,6 +145,15 @@ fn a_clock_that_was_set_is_no_drift() {
     }
 }
 
+/// A measurement with a large error does not hide that a clock was set.
+#[test]
+fn a_set_clock_is_noticed_behind_a_slow_measurement() {
+    let half = 500_000_000;
+    let slow = measured(110, half / 2, 600_000_000);
+    let correction = correction(vec![measured(100, 0, 10), slow, measured(120, half, 10)]);
+    assert_eq!(at(&correction, 125.0).ns, half);
+}
+
 /// A drift is not known from two points that are near each other, nor across a long pause.
 #[test]
 fn an_uncertain_drift_is_none() {

@@ -651,6 +651,7 @@ impl Client {
     fn align(&mut self, id: u64, first: u64, measurements: Measurements) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.clocks.add(first, measurements);
+        session.wants_clocks |= session.clocks.has_more();
         for (_, trace) in self.traces.iter_mut().filter(|(key, _)| key.0 == id) {
             trace.align(&mut session.clocks);
         }

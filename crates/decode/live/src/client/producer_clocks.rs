@@ -14,15 +14,18 @@ pub(super) struct ProducerClocks {
     count: u64,
     /// Corrections of the clocks that traces have: most traces of a session have the same.
     corrections: Vec<(Clock, Option<Arc<Correction>>)>,
+    has_more: bool,
 }
 
+/// Maximum number of measurements that are kept, as at the relay.
+const KEPT_MAX: usize = 65_536;
 /// Maximum number of different clocks whose corrections are shared.
 const CLOCKS_MAX: usize = 16;
 
 impl Default for ProducerClocks {
     fn default() -> ProducerClocks {
         let measurements = Measurements { boot: Uuid([0; 16]), list: Vec::new() };
-        ProducerClocks { measurements, count: 0, corrections: Vec::new() }
+        ProducerClocks { measurements, count: 0, corrections: Vec::new(), has_more: false }
     }
 }
 
@@ -36,6 +39,7 @@ impl ProducerClocks {
     pub(super) fn add(&mut self, first: u64, more: Measurements) {
         let Measurements { boot, list } = more;
         if list.is_empty() {
+            self.has_more = false;
             return;
         }
         if self.measurements.boot != boot {
@@ -43,10 +47,20 @@ impl ProducerClocks {
         }
         self.count = first.saturating_add(list.len() as u64);
         let own = &mut self.measurements.list;
+        if own.last().zip(list.first()).is_some_and(|(last, first)| first.tsc < last.tsc) {
+            // The counter has begun anew, and the relay has forgotten what was before.
+            own.clear();
+        }
+        self.has_more = list.len() >= MEASUREMENTS_MAX as usize;
         own.extend(list);
-        let excess = own.len().saturating_sub(MEASUREMENTS_MAX as usize);
+        let excess = own.len().saturating_sub(KEPT_MAX);
         own.drain(..excess);
         self.corrections.clear();
+    }
+
+    /// Returns whether the last reply was full, so that the relay may have more.
+    pub(super) fn has_more(&self) -> bool {
+        self.has_more
     }
 
     /// Returns the correction of a clock; `None` if it was not measured.

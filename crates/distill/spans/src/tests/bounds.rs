@@ -83,11 +83,12 @@ fn callers_elsewhere_are_not_waited_for() {
         std::mem::take(&mut drawn.0)
     };
     assert_eq!(add("90 1/3 wide 7"), "");
-    assert_eq!(add("101 1/3<2 b:y @server 100+1"), "");
+    assert_eq!(add("100 1/3<2 b:y key=value"), "");
+    assert_eq!(add("101 1^7/3<2 b:y @server 100+1"), "");
     // The caller of an internal span is on the same machine.
     assert_eq!(add("102 2/4<3 c:z @internal 102+1"), "");
     let id = "70000000000000001";
-    let first = format!("{id}\n  3 b:y server 100+1 !missing_parent\n");
+    let first = format!("{id}\n  3 b:y server 100+1 key=value !missing_parent\n");
     assert_eq!(add("120 9/9 d:w @server 120+1"), first);
     // A part that follows has the same trace id.
     assert_eq!(add("121 1/2 a:x @server 90+31"), "");
@@ -96,6 +97,11 @@ fn callers_elsewhere_are_not_waited_for() {
     assert_eq!(add("141 2/3 c:z @server 101+40"), "");
     let whole = "2\n  3 c:z server 101+40 self 39\n    4 c:z internal 102+1\n";
     assert_eq!(add("160 7/7 d:w @server 160+1"), format!("8\n  8 d:w server 140+1\n{whole}"));
+    // Another request with the same lower half has its own upper half.
+    assert_eq!(add("161 1/4 wide 9"), "");
+    assert_eq!(add("162 1/4 e:v sent"), "");
+    let other = "90000000000000001 late:1\n  4 e:v 162 (162 sent)\n";
+    assert_eq!(add("230 6/6 d:w @server 230+1"), format!("7\n  7 d:w server 160+1\n{other}"));
 }
 
 #[test]

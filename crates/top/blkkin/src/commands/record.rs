@@ -389,8 +389,6 @@ fn wait(
     }
 }
 
-/// Prints a summary of the recording: traces, size, events and losses. Removes the output directory
-/// if it is empty.
 /// Drops the pages of traces, which counting their events has read into the page cache.
 fn drop_pages(directory: &Path) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
@@ -406,6 +404,8 @@ fn drop_pages(directory: &Path) {
     }
 }
 
+/// Prints a summary of the recording: traces, size, events and losses. Removes the output directory
+/// if it is empty.
 fn summarize(
     args: &Args,
     output: &Path,
