@@ -68,8 +68,8 @@ impl ClockLog {
         self.count
     }
 
-    /// Returns measurements that are kept, as many as a viewer gets, after the first `known` of all, and the number of
-    /// the first one.
+    /// Returns measurements that are kept, as many as a viewer gets, after the first `known` of
+    /// all, and the number of the first one.
     pub(crate) fn after(&self, known: u64) -> (u64, Measurements) {
         let forgotten = self.count - self.kept.len() as u64;
         let first = known.clamp(forgotten, self.count);
