@@ -323,6 +323,7 @@ fn sessions_are_listed() {
             "reaches": [],
             "forwarding": null,
             "size_max": null,
+            "direct": null,
             "chunks": null,
         }],
     });

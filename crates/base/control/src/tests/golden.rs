@@ -371,6 +371,7 @@ fn requests() {
         ),
         (Request::RotateSession("s".into()), r#"05000000 3103 01000000"s""#),
         (Request::ListChunks("s".into()), r#"05000000 3203 01000000"s""#),
+        (Request::WriteDirectly("s".into()), r#"05000000 3403 01000000"s""#),
         (
             Request::ReportHook(HookReport {
                 session: "s".into(),
@@ -569,6 +570,7 @@ fn replies() {
         ),
         (Reply::Changes(258), "08000000 1304 0201000000000000"),
         (Reply::SizeMax(258), "08000000 3204 0201000000000000"),
+        (Reply::Direct(258), "08000000 3304 0201000000000000"),
         (
             Reply::Loss(loss(Cause::Output, Some("full"))),
             r#"28000000 0e04 01000000"s" 00 01 0200000000000000 0300000000000000 0400000000000000
