@@ -104,6 +104,17 @@ impl Measurements {
         self.list.dedup();
     }
 
+    /// Adds measurements that are later than those in the list, and drops the earliest ones beyond
+    /// `max`. If the processor's counter has begun anew, for instance when the machine was
+    /// suspended, what was measured before says nothing of it and is dropped, too.
+    pub fn extend(&mut self, later: &[Measurement], max: usize) {
+        if self.list.last().zip(later.first()).is_some_and(|(last, first)| first.tsc < last.tsc) {
+            self.list.clear();
+        }
+        self.list.extend(later);
+        self.list.drain(..self.list.len().saturating_sub(max));
+    }
+
     /// Adds the measurements of another file of the same boot.
     pub fn merge(&mut self, other: Measurements) {
         if other.boot == self.boot {

@@ -10,7 +10,6 @@ use crate::connection::Connection;
 use blkkin_ctf::clock_offsets::{self, Measurement, Measurements};
 use blkkin_ctf::schema::Uuid;
 use blkkin_lttng::relay::{Command, Reply};
-use std::collections::VecDeque;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,10 +18,8 @@ use std::time::{Duration, Instant};
 /// Schedule and results of the measurements.
 #[derive(Debug, Default)]
 pub(crate) struct ClockMeter {
-    /// Identity of the boot; `None` if the system does not tell it, so that nothing is measured.
-    boot: Option<Uuid>,
-    /// Last measurements in their order.
-    kept: VecDeque<Measurement>,
+    /// Last measurements; `None` if the system does not tell the boot, so that nothing is measured.
+    kept: Option<Measurements>,
     /// Time of the last measurement on this connection.
     measured: Option<Instant>,
     /// Number of measurements on this connection after the first one.
@@ -43,20 +40,25 @@ impl ClockMeter {
     /// Makes a meter. If the measurements are kept in a directory, it begins with those that an
     /// earlier process of this boot has left there.
     pub(crate) fn new(directory: Option<&Path>) -> ClockMeter {
-        let boot = blkkin_sys::boot_id().and_then(|text| text.parse().ok());
         let file = directory.map(|directory| directory.join(clock_offsets::FILE));
         let text = file.as_ref().and_then(|file| fs::read(file).ok());
         let earlier = text.and_then(|text| Measurements::parse(&text).ok());
-        let earlier = earlier.filter(|earlier| Some(earlier.boot) == boot);
-        let kept = earlier.map(|earlier| earlier.list.into()).unwrap_or_default();
-        ClockMeter { boot, kept, file, ..ClockMeter::default() }
+        let boot: Option<Uuid> = blkkin_sys::boot_id().and_then(|text| text.parse().ok());
+        let kept = boot.map(|boot| {
+            let earlier = earlier.filter(|earlier| earlier.boot == boot);
+            earlier.unwrap_or(Measurements { boot, list: Vec::new() })
+        });
+        ClockMeter { kept, file, ..ClockMeter::default() }
     }
 
     /// Sends the measurements so far to a new session of the relay, and adds one.
     pub(crate) fn begin(&mut self, connection: &mut Connection) -> io::Result<()> {
-        let Some(boot) = self.boot.filter(|_| connection.takes_clocks()) else { return Ok(()) };
-        for &measurement in &self.kept {
-            connection.queue(&Command::ReportClocks { boot, measurement })?;
+        if let Some(Measurements { boot, list }) = &self.kept
+            && connection.takes_clocks()
+        {
+            for &measurement in list {
+                connection.queue(&Command::ReportClocks { boot: *boot, measurement })?;
+            }
         }
         (self.measured, self.count) = (None, 0);
         self.measure(connection)
@@ -64,7 +66,10 @@ impl ClockMeter {
 
     /// Adds a measurement, if one is due.
     pub(crate) fn measure(&mut self, connection: &mut Connection) -> io::Result<()> {
-        let Some(boot) = self.boot.filter(|_| connection.takes_clocks()) else { return Ok(()) };
+        let Some(kept) = &mut self.kept else { return Ok(()) };
+        if !connection.takes_clocks() {
+            return Ok(());
+        }
         if let Some(measured) = self.measured {
             // The first ones follow each other soon, so that the drift becomes known.
             let interval = Duration::from_secs(1 << self.count.min(10)).min(INTERVAL_MAX);
@@ -77,26 +82,17 @@ impl ClockMeter {
         let answers: io::Result<Vec<_>> = (0..QUESTIONS).map(|_| ask(connection)).collect();
         let best = answers?.into_iter().min_by_key(|one| one.error_ns);
         let Some(measurement) = best else { return Ok(()) };
-        if self.kept.back().is_some_and(|last| measurement.tsc < last.tsc) {
-            // The counter has begun anew, for instance when the machine was suspended.
-            self.kept.clear();
-        }
-        if self.kept.len() >= KEPT_MAX {
-            self.kept.pop_front();
-        }
-        self.kept.push_back(measurement);
-        self.save(boot);
-        connection.queue(&Command::ReportClocks { boot, measurement })
+        kept.extend(&[measurement], KEPT_MAX);
+        self.file.iter().for_each(|file| save(kept, file));
+        connection.queue(&Command::ReportClocks { boot: kept.boot, measurement })
     }
+}
 
-    /// Keeps the measurements. If that fails, the next process begins without them.
-    fn save(&self, boot: Uuid) {
-        let Some(file) = &self.file else { return };
-        let list = self.kept.iter().copied().collect();
-        let new = file.with_extension("new");
-        let written = fs::write(&new, Measurements { boot, list }.text());
-        let _ = written.and_then(|()| fs::rename(&new, file));
-    }
+/// Keeps the measurements in a file. If that fails, the next process begins without them.
+fn save(kept: &Measurements, file: &Path) {
+    let new = file.with_extension("new");
+    let written = fs::write(&new, kept.text());
+    let _ = written.and_then(|()| fs::rename(&new, file));
 }
 
 fn ask(connection: &mut Connection) -> io::Result<Measurement> {

@@ -5,7 +5,6 @@ use crate::chunk::Chunk;
 use blkkin_ctf::clock_offsets::{FILE, FILE_SIZE_MAX, Measurement, Measurements};
 use blkkin_ctf::schema::Uuid;
 use blkkin_lttng::viewer::MEASUREMENTS_MAX;
-use std::collections::VecDeque;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::Path;
@@ -14,9 +13,8 @@ use std::time::{Instant, SystemTime};
 /// Measurements of one producer's clocks.
 #[derive(Debug)]
 pub(crate) struct ClockLog {
-    boot: Uuid,
     /// The last measurements.
-    kept: VecDeque<Measurement>,
+    kept: Measurements,
     /// Number of all measurements.
     count: u64,
     begun: Instant,
@@ -34,8 +32,8 @@ const RATE: u64 = 2;
 
 impl Default for ClockLog {
     fn default() -> ClockLog {
-        let (boot, kept) = (Uuid([0; 16]), VecDeque::new());
-        ClockLog { boot, kept, count: 0, begun: Instant::now() }
+        let kept = Measurements { boot: Uuid([0; 16]), list: Vec::new() };
+        ClockLog { kept, count: 0, begun: Instant::now() }
     }
 }
 
@@ -43,22 +41,15 @@ impl ClockLog {
     /// Adds a measurement. Returns false if it is ignored: it is not later than the last one, there
     /// are too many, or the machine was booted since the last one.
     pub(crate) fn add(&mut self, boot: Uuid, measurement: Measurement) -> bool {
-        let is_next = match self.kept.back() {
+        let is_next = match self.kept.list.last() {
             None => true,
-            Some(last) => boot == self.boot && measurement.monotonic_ns > last.monotonic_ns,
+            Some(last) => boot == self.kept.boot && measurement.monotonic_ns > last.monotonic_ns,
         };
         if !is_next || self.count >= BURST + RATE * self.begun.elapsed().as_secs() {
             return false;
         }
-        if self.kept.back().is_some_and(|last| measurement.tsc < last.tsc) {
-            // The counter has begun anew; what was measured before says nothing of it.
-            self.kept.clear();
-        }
-        if self.kept.len() >= KEPT_MAX {
-            self.kept.pop_front();
-        }
-        self.boot = boot;
-        self.kept.push_back(measurement);
+        self.kept.boot = boot;
+        self.kept.extend(&[measurement], KEPT_MAX);
         self.count += 1;
         true
     }
@@ -71,27 +62,28 @@ impl ClockLog {
     /// Returns measurements that are kept, as many as a viewer gets, after the first `known` of
     /// all, and the number of the first one.
     pub(crate) fn after(&self, known: u64) -> (u64, Measurements) {
-        let forgotten = self.count - self.kept.len() as u64;
+        let Measurements { boot, list } = &self.kept;
+        let forgotten = self.count - list.len() as u64;
         let first = known.clamp(forgotten, self.count);
-        let after = self.kept.iter().skip((first - forgotten) as usize);
+        let after = list.iter().skip((first - forgotten) as usize);
         let list = after.take(MEASUREMENTS_MAX as usize).copied().collect();
-        (first, Measurements { boot: self.boot, list })
+        (first, Measurements { boot: *boot, list })
     }
 
     /// Returns the measurements with which a file begins.
     fn first_in_file(&self) -> Measurements {
-        let earlier = self.kept.len().saturating_sub(LAST_IN_FILE);
-        let step = earlier.div_ceil(EARLIER_IN_FILE).max(1);
-        let some = self.kept.range(..earlier).step_by(step);
-        let list = some.chain(self.kept.range(earlier..)).copied().collect();
-        Measurements { boot: self.boot, list }
+        let Measurements { boot, list } = &self.kept;
+        let (earlier, last) = list.split_at(list.len().saturating_sub(LAST_IN_FILE));
+        let step = earlier.len().div_ceil(EARLIER_IN_FILE).max(1);
+        let list = earlier.iter().step_by(step).chain(last).copied().collect();
+        Measurements { boot: *boot, list }
     }
 
     /// Appends the last measurement to the file of a trace, whose path is below the chunk's
     /// directory; the last ones, if the file is new or `is_behind`. Lines are written whole or not
     /// at all. A file that is too large for readers does not grow.
     pub(crate) fn append_to(&self, chunk: &Chunk, path: &str, is_behind: bool) -> io::Result<()> {
-        let Some(last) = self.kept.back() else { return Ok(()) };
+        let Some(last) = self.kept.list.last() else { return Ok(()) };
         let open = |directory: &Path| {
             OpenOptions::new().append(true).create(true).open(directory.join(FILE))
         };

@@ -69,6 +69,19 @@ fn an_invalid_line_is_named() {
 }
 
 #[test]
+fn the_last_measurements_since_the_counter_began_are_kept() {
+    let list: Vec<_> = (1..=5).map(|second| measured(second, 0, 1)).collect();
+    let mut kept = offsets(list[..2].to_vec());
+    kept.extend(&list[2..], 4);
+    assert_eq!(kept.list, list[1..]);
+    let anew = Measurement { tsc: 1, ..measured(6, 0, 1) };
+    kept.extend(&[anew], 4);
+    assert_eq!(kept.list, [anew]);
+    kept.extend(&[], 4);
+    assert_eq!(kept.list, [anew]);
+}
+
+#[test]
 fn both_clocks_of_the_boot_are_corrected_and_no_others() {
     let offsets = offsets(vec![measured(10, 5000, 20)]);
     let at =

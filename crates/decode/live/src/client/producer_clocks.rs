@@ -46,15 +46,8 @@ impl ProducerClocks {
             self.measurements = Measurements { boot, list: Vec::new() };
         }
         self.count = first.saturating_add(list.len() as u64);
-        let own = &mut self.measurements.list;
-        if own.last().zip(list.first()).is_some_and(|(last, first)| first.tsc < last.tsc) {
-            // The counter has begun anew, and the relay has forgotten what was before.
-            own.clear();
-        }
         self.has_more = list.len() >= MEASUREMENTS_MAX as usize;
-        own.extend(list);
-        let excess = own.len().saturating_sub(KEPT_MAX);
-        own.drain(..excess);
+        self.measurements.extend(&list, KEPT_MAX);
         self.corrections.clear();
     }
 
