@@ -4,7 +4,7 @@
 use super::waiting;
 use crate::exit::{Error, Exit};
 use crate::limits::raise_descriptors;
-use crate::output::agent_log;
+use crate::output::{agent_log, own_program};
 use crate::relay_credentials::CredentialReader;
 use blkkin_agent::{WaitingProcess, confine_forwarder};
 use blkkin_client::{Client, Timeouts};
@@ -101,7 +101,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Error> {
 /// Starts the worker, and starts it again when it ends before the agent does.
 fn supervise(socket: &Path) -> io::Result<()> {
     loop {
-        let mut worker = Command::new(std::env::current_exe()?)
+        let mut worker = Command::new(own_program()?)
             .args(["forwarder", "--worker"])
             .stdin(Stdio::piped())
             .stdout(Stdio::null())

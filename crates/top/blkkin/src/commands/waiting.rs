@@ -1,6 +1,7 @@
 //! Processes that the agent's command starts before the agent gives up its rights, and that wait
 //! until the agent needs them.
 
+use crate::output::own_program;
 use blkkin_agent::WaitingProcess;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -10,7 +11,7 @@ use std::process::{Command, Stdio};
 /// Starts a waiting process: this program with the given arguments.
 pub(super) fn spawn(arguments: &[&str]) -> io::Result<WaitingProcess> {
     let (start, pipe) = io::pipe()?;
-    Command::new(std::env::current_exe()?)
+    Command::new(own_program()?)
         .args(arguments)
         .stdin(start)
         .stdout(Stdio::null())

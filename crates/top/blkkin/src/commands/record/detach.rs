@@ -2,7 +2,7 @@
 
 use crate::conversation::print;
 use crate::exit::{Error, Exit, note};
-use crate::output::styled_stderr;
+use crate::output::{own_program, styled_stderr};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
@@ -24,7 +24,7 @@ pub(super) fn run(output: &Path) -> Result<Exit, Error> {
         let told = Error::failed(format!("cannot make `{}`: {error}", log.display()));
         told.hint("--output names another directory")
     })?;
-    let mut process = Command::new(std::env::current_exe().map_err(failed)?)
+    let mut process = Command::new(own_program().map_err(failed)?)
         .args(words(output))
         .stdin(Stdio::null())
         .stdout(file.try_clone().map_err(failed)?)

@@ -26,6 +26,7 @@ pub(super) const SETTINGS: Settings<'_> = Settings {
     timeout: Duration::from_secs(10),
     answer_bytes_max: 1024,
 };
+
 impl FromStr for Receiver {
     type Err = String;
 
