@@ -9,6 +9,7 @@
 //! can also be called from signal handlers, and leave `errno` unchanged; [`rseq_offset`] is an
 //! exception.
 
+mod access_time;
 pub mod bpf;
 mod clock;
 mod counter;
@@ -37,6 +38,7 @@ mod wake;
 mod wipe_on_fork;
 mod zero_bytes;
 
+pub use access_time::keep_access_time;
 pub use clock::{boot_id, boottime_ns, monotonic_ns, tsc, tsc_after_loads, tsc_is_steady};
 pub use counter::add_on_own_thread;
 pub use detached_mount::{DetachedMountError, mount_detached};

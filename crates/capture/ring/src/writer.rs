@@ -164,6 +164,17 @@ impl Writer {
         self
     }
 
+    /// Tells the reader that only threads of this process write into the rings. The reader's
+    /// barriers then act in all of them, if the kernel has barriers, and no wake-up is missed.
+    #[cfg(not(loom))]
+    #[must_use]
+    pub fn with_own_rings(self) -> Writer {
+        if blkkin_sys::register_for_barriers() {
+            self.cells.promise_wake_ups();
+        }
+        self
+    }
+
     /// Returns a writer for models, whose memory has no header page.
     #[cfg(loom)]
     pub fn new(cells: Cells, shape: Shape) -> Writer {

@@ -72,6 +72,7 @@ fn who_records_wakes_the_reader() {
         }
         for with_sequences in [true, false] {
             let set = Set::new(shape(rings, 4096, 4, Mode::Discard));
+            assert!(!set.cells.wakes_surely());
             let bell = WakeEventfd::new(libc::EFD_CLOEXEC);
             let writer = || {
                 let writer = set.writer(clock).with_eventfd(bell.0.as_raw_fd());
@@ -160,7 +161,8 @@ fn other_process() {
     let file = File::options().read(true).write(true).open(path).unwrap();
     let map = || SharedMemory::map(file.as_fd()).unwrap();
     let clock = if blkkin_sys::tsc_is_steady() { Clock::Tsc } else { Clock::Monotonic };
-    let writer = Writer::new(Cells::new(map()), clock).unwrap().with_eventfd(bell.parse().unwrap());
+    let writer = Writer::new(Cells::new(map()), clock).unwrap();
+    let writer = writer.with_eventfd(bell.parse().unwrap()).with_own_rings();
     let rings = writer.shape().rings;
     let slot = Slot::new();
     slot.put(Box::new(writer)).unwrap();
@@ -230,6 +232,7 @@ fn race(has_barrier: bool, time: Duration) -> [u64; 3] {
         }
         bell.count();
     }
+    assert!(set.cells.wakes_surely());
     other.kill().unwrap();
     other.wait().unwrap();
     [woken, found, missed]

@@ -388,11 +388,12 @@ impl Node {
             let mut retry = program.next_retry();
             self.sessions.note_written(program.clock, &drain.written);
             let is_sparse = drain.found && was_asleep && program.pace.is_sparse(now, busy);
+            let mut wakes_surely = false;
             if (is_sparse || !drain.found) && retry.is_none() {
                 if is_sparse {
                     program.pace.after(now, drain.fullest, busy);
                 }
-                program.fall_asleep();
+                wakes_surely = program.fall_asleep();
                 drain = program.drain(None, Some(now));
                 retry = program.next_retry();
                 self.sessions.note_written(program.clock, &drain.written);
@@ -411,13 +412,15 @@ impl Node {
                     program.doze(true);
                     Some(now + PAUSE_IN_TROUBLE)
                 }
-                (false, false) => (is_sparse || !was_asleep).then(|| {
+                (false, false) if is_sparse || !was_asleep => {
                     program.pace.begin_idle(now);
                     program.doze(false);
                     // A thread without memory barriers may have seen that the agent was awake, and
                     // then stored an event. The event is visible after this pause.
-                    now + if is_sparse { SPARSE_PAUSE } else { LAST_DRAIN_PAUSE }
-                }),
+                    let pause = if is_sparse { SPARSE_PAUSE } else { LAST_DRAIN_PAUSE };
+                    (!wakes_surely).then_some(now + pause)
+                }
+                (false, false) => None,
             };
             if drain.found || trouble {
                 program.wake_up();

@@ -262,12 +262,12 @@ impl Program {
     }
 
     /// Requests a wake-up by the program's next event. The caller must drain the rings once more
-    /// after this.
-    pub(crate) fn fall_asleep(&mut self) {
+    /// after this. Returns false if that drain may miss an event that wakes nobody.
+    pub(crate) fn fall_asleep(&mut self) -> bool {
         self.is_asleep = true;
-        let written = self.attachments.iter().filter(|attachment| attachment.is_written);
-        written.for_each(|attachment| attachment.rings.fall_asleep());
-        blkkin_sys::barrier_for_all();
+        let written = || self.attachments.iter().filter(|attachment| attachment.is_written);
+        written().for_each(|attachment| attachment.rings.fall_asleep());
+        blkkin_sys::barrier_for_all() && written().all(|attachment| attachment.rings.wakes_surely())
     }
 
     /// Sets whether the agent dozes: its next drain is far away, and threads of the program wake it

@@ -13,6 +13,7 @@ use blkkin_ctf::clock_offsets;
 use blkkin_ctf::metadata::{self, METADATA_SIZE_MAX, unpack};
 use blkkin_ctf::schema::{ByteOrder, Clock, Uuid};
 use blkkin_lttng::{INDEX_HEADER_SIZE, IndexEntry, IndexLayout, index_path, is_component};
+use blkkin_sys::keep_access_time;
 use rustix::fs::{FallocateFlags, fallocate};
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -302,7 +303,9 @@ impl SpoolStream {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             file => file.map(Some),
         };
-        let (Some(data), Some(index)) = (open(&trace.join(name))?, open(&path)?) else {
+        let opened = (open(&trace.join(name))?, open(&path)?);
+        opened.0.iter().chain(&opened.1).for_each(keep_access_time);
+        let (Some(data), Some(index)) = opened else {
             return Ok(None);
         };
         let mut header = [0; INDEX_HEADER_SIZE];

@@ -3,6 +3,7 @@
 use crate::positions;
 use blkkin_control::{COMPLETE_FILE, CompleteTime};
 use blkkin_ctf::clock_offsets;
+use blkkin_sys::keep_access_time;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
@@ -95,6 +96,7 @@ impl Watcher {
         // A later recorder has replaced the file.
         self.complete = None;
         let Ok(file) = File::open(&path) else { return };
+        keep_access_time(&file);
         let watch = inotify::add_watch(&tree.inotify, &path, WatchFlags::MODIFY);
         self.complete = watch.ok().map(|watch| (file, watch));
     }

@@ -11,6 +11,7 @@ use crate::metadata::Metadata;
 use blkkin_ctf::metadata::METADATA_SIZE_MAX;
 use blkkin_lttng::relay::{DataHeader, Index};
 use blkkin_lttng::{IndexEntry, IndexLayout, PacketIndex, index_path};
+use blkkin_sys::keep_access_time;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File, OpenOptions};
@@ -167,8 +168,11 @@ impl State {
 
 impl Part {
     fn create(stream: &Stream, chunk: Arc<Chunk>, first: u64, base: u64) -> io::Result<Part> {
-        let create =
-            |path: PathBuf| OpenOptions::new().read(true).write(true).create_new(true).open(path);
+        let create = |path: PathBuf| {
+            let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+            keep_access_time(&file);
+            io::Result::Ok(file)
+        };
         let has_index = !stream.is_metadata && !stream.is_snapshot;
         // A directory is a trace for readers once it has metadata.
         let name = if stream.is_metadata { METADATA_NEW } else { &stream.name };

@@ -467,9 +467,6 @@ fn attach(
     let Ok([memory, eventfd]) = <[OwnedFd; 2]>::try_from(descriptors) else {
         return Err(invalid("two descriptors are needed"));
     };
-    // Without the kernel's support for barriers, an agent that falls asleep may see an event a
-    // little later.
-    blkkin_sys::register_for_barriers();
     let cells = Cells::new(SharedMemory::map(memory.as_fd())?);
     let writer = Writer::new(cells, clock).map_err(io::Error::other)?;
     writer.limit_dump();
@@ -479,7 +476,7 @@ fn attach(
     let number = eventfd.get().map_or(-1, AsRawFd::as_raw_fd);
     let memory = RegisteredDescriptor::new(raise(memory), OTHER)
         .ok_or_else(|| invalid("there is no memory"))?;
-    let writer = Box::new(writer.with_eventfd(number));
+    let writer = Box::new(writer.with_eventfd(number).with_own_rings());
     match replaced.take() {
         Some(Orphan { rings: OrphanRings::Live(Channel { attached: Some(old), .. }), since })
             if old.has_contexts == has_contexts =>
