@@ -13,6 +13,16 @@ pub fn is_privileged() -> bool {
     }
 }
 
+/// Ignores SIGQUIT (`Ctrl-\`) in this process, and in programs that it starts and that do not
+/// handle it themselves.
+pub fn ignore_quit_signal() {
+    // SAFETY: ignoring a signal runs no code.
+    #[expect(unsafe_code)]
+    unsafe {
+        libc::signal(libc::SIGQUIT, libc::SIG_IGN);
+    }
+}
+
 /// Runs `work` with all signals blocked in this thread. Threads that `work` starts inherit the
 /// blocked signals for their whole lifetime.
 pub fn without_signals<T>(work: impl FnOnce() -> T) -> T {

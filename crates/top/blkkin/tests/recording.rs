@@ -4,7 +4,7 @@
 mod support;
 
 use blkkin_trace::{Endpoint, Trace, sample};
-use std::io::BufRead;
+use std::io::{BufRead, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use support::node::{
@@ -110,6 +110,58 @@ fn recordings_go_on_in_the_background() {
     assert_eq!(check_all(&output, tried), 0);
     // The directory exists now, and so does the file for messages.
     assert_eq!(record(&["true".as_ref()]).status.code(), Some(1));
+}
+
+/// Ctrl-\ at a terminal gives it back to the shell; the command and its recording go on, also when
+/// the terminal is closed.
+#[test]
+fn terminals_leave_recordings() {
+    let node = Node::new();
+    let output = node.output();
+    let path = output.to_str().expect("text");
+    let record = node.command(&["record", "-o", path, "--"]);
+    let own = std::env::current_exe().expect("this program");
+    let words = record.get_args().chain([own.as_os_str()]).map(|word| word.to_string_lossy());
+    let words: Vec<String> = words.map(|word| format!("'{word}'")).collect();
+    let program = record.get_program().to_string_lossy();
+    // The program ends with its input, which the key must not end.
+    let line = format!(
+        "'{program}' {} --exact program --ignored --nocapture < <(trap '' QUIT; sleep 4)\n",
+        words.join(" ")
+    );
+    let mut terminal = Command::new("script");
+    terminal.args(["-q", "-c", "bash --norc --noprofile -i", "/dev/null"]);
+    for (name, value) in record.get_envs() {
+        match value {
+            Some(value) => terminal.env(name, value),
+            None => terminal.env_remove(name),
+        };
+    }
+    let (mut shown, mut keys) = Follower::start_with_input(&mut terminal);
+    keys.write_all(line.as_bytes()).expect("a command");
+    eventually("it is recorded", || (!traces_below(&output).is_empty()).then_some(()));
+    keys.write_all(b"\x1c").expect("a key");
+    let note = eventually("it is left", || {
+        let line = shown.line();
+        line.contains("recording in the background").then_some(line)
+    });
+    assert!(shown.line().contains(path));
+    keys.write_all(b"echo \"status $?\"\n").expect("a command");
+    eventually("the shell prompts", || shown.line().contains("status 0").then_some(()));
+    let (_, after) = note.split_once("`kill ").expect("how to end it");
+    let process: u32 = after.split('`').next().and_then(|id| id.parse().ok()).expect("a number");
+    drop(keys);
+    drop(shown);
+    let mut view = Follower::start(&mut node.command(&["view", "--follow", path]));
+    for _ in 0..200 {
+        assert!(view.line().contains("test:number"));
+    }
+    let is_over = || !std::path::Path::new(&format!("/proc/{process}")).exists();
+    eventually("the recording ends", || is_over().then_some(()));
+    let (numbers, lost) = read(&output);
+    check_distinct(&numbers);
+    assert_eq!(lost, 0);
+    assert_eq!(numbers.last().map(|last| last + 1), Some(numbers.len() as u64));
 }
 
 /// Events recorded before a program is killed are in the trace or counted as lost, and no event is

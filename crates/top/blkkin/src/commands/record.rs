@@ -42,6 +42,9 @@ const RECORD_HELP: &str = "Exit status: that of the command; 3 if it was 0 and s
 /// the command leaves running are recorded until they end, or until Ctrl-C. The exit status is that
 /// of the command, or 3 if the command succeeded but events were lost.
 ///
+/// Ctrl-\ at a terminal leaves: command and recording go on in the background, and the shell
+/// prompts again.
+///
 /// If the trace is divided into chunks, SIGUSR2 to this process closes the chunk that is being
 /// written.
 #[derive(clap::Args, Debug)]
@@ -123,6 +126,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR", hide = true)]
     detached: Option<PathBuf>,
 
+    /// Be the process that records to this directory, which Ctrl-\ leaves in the background
+    #[arg(long, value_name = "DIR", hide = true)]
+    attached: Option<PathBuf>,
+
     /// Print the summary as JSON, on standard output
     #[arg(long)]
     json: bool,
@@ -145,7 +152,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     }
     event::check_patterns(&args.events)?;
     let name = name_of(program);
-    let output = args.detached.clone().or(args.output.clone());
+    let own = args.detached.as_ref().or(args.attached.as_ref());
+    let output = own.or(args.output.as_ref()).cloned();
     let output = output.unwrap_or_else(|| format!("{name}-{}", blkkin_agent::date_now()).into());
     let output = std::path::absolute(&output)
         .map_err(|error| Error::failed(format!("cannot use `{}`: {error}", output.display())))?;
@@ -155,6 +163,10 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     }
     if args.detached.is_some() {
         let _ = rustix::process::setsid();
+    } else if args.attached.is_some() {
+        blkkin_sys::process::ignore_quit_signal();
+    } else if detach::can_leave() {
+        return detach::run_until_left(&output);
     }
     let mut agent = PrivateAgent::start("blkkin record")?;
     let rotation = args.rotation.rotation();
@@ -168,7 +180,9 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     let begun = Instant::now();
     let command = agent.command(&args.command);
     let begin = || if args.detached.is_some() { detach::tell(&output) } else { Ok(()) };
-    let status = run_command(command, &output, begin, || switch.check(agent.client()))?;
+    let can_be_left = args.attached.is_some();
+    let tick = || switch.check(agent.client());
+    let status = run_command(command, &output, can_be_left, begin, tick)?;
     let running_programs =
         wait_for_programs(agent.client(), args.no_wait, |client| switch.check(client))?;
     let took = begun.elapsed();
@@ -310,17 +324,20 @@ fn reap(command: Option<Pid>) -> bool {
     has_others
 }
 
-/// Runs the command until it ends. Calls `begin` when it has started, and `tick` at intervals.
+/// Runs the command until it ends. With `can_be_left`, Ctrl-\ leaves the command in the background,
+/// so it ignores SIGQUIT like this process. Calls `begin` when it has started, and `tick` at intervals.
 fn run_command(
     mut command: Command,
     output: &Path,
+    can_be_left: bool,
     begin: impl FnOnce() -> std::io::Result<()>,
     tick: impl FnMut(),
 ) -> Result<ExitStatus, Error> {
     // Ctrl-C is meant for the command, which receives it too; this process waits for the command.
     let asked = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGQUIT] {
-        let _ = signal_hook::flag::register(signal, Arc::default());
+    let _ = signal_hook::flag::register(SIGINT, Arc::default());
+    if !can_be_left {
+        let _ = signal_hook::flag::register(SIGQUIT, Arc::default());
     }
     for signal in ending_signals().filter(|signal| *signal != SIGINT) {
         let _ = signal_hook::flag::register(signal, asked.clone());

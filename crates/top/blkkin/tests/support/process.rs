@@ -5,7 +5,7 @@ pub use blkkin_sys::testing::{Signal, signal};
 use super::text;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -31,7 +31,18 @@ pub struct Ended {
 
 impl Running {
     pub fn start(command: &mut Command) -> Running {
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Running::start_as(command.stdin(Stdio::null()))
+    }
+
+    /// Starts a program that reads what the test writes.
+    pub fn start_with_input(command: &mut Command) -> (Running, ChildStdin) {
+        let mut running = Running::start_as(command.stdin(Stdio::piped()));
+        let input = running.child.stdin.take().expect("a pipe");
+        (running, input)
+    }
+
+    fn start_as(command: &mut Command) -> Running {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
         let lines = lines_of(child.stdout.take().expect("a pipe"));
         let errors = lines_of(child.stderr.take().expect("a pipe"));

@@ -1,13 +1,20 @@
-//! `blkkin record --detach`: the recording goes on in a process of its own in the background.
+//! Recording in a process of its own, which goes on in the background: from its start with
+//! `blkkin record --detach`, or from the moment when Ctrl-\ is typed at the terminal.
 
 use crate::conversation::print;
 use crate::exit::{Error, Exit, note};
+use crate::interrupt::ending_signals;
 use crate::output::{own_program, styled_stderr};
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGINT, SIGQUIT, SIGUSR2};
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 /// Name of the file in the trace's directory that tells that the command runs.
@@ -25,7 +32,7 @@ pub(super) fn run(output: &Path) -> Result<Exit, Error> {
         told.hint("--output names another directory")
     })?;
     let mut process = Command::new(own_program().map_err(failed)?)
-        .args(words(output))
+        .args(words(DETACHED, output))
         .stdin(Stdio::null())
         .stdout(file.try_clone().map_err(failed)?)
         .stderr(file)
@@ -48,14 +55,70 @@ pub(super) fn run(output: &Path) -> Result<Exit, Error> {
         }
         std::thread::sleep(PAUSE);
     }
-    let id = process.id();
-    let (shown, log) = (output.display(), log.display());
+    let messages = format!("and {} has its messages", log.display());
+    told(output, process.id(), &messages)
+}
+
+/// Tells where a recording in the background is, and prints its directory.
+fn told(output: &Path, process: u32, messages: &str) -> Result<Exit, Error> {
+    let shown = output.display();
     note(&format!(
-        "recording in the background; `blkkin view --follow {shown}` shows the events, `kill {id}` \
-         ends it, and {log} has its messages:"
+        "recording in the background; `blkkin view --follow {shown}` shows the events, \
+         `kill {process}` ends it, {messages}:"
     ));
     print(&format!("{shown}\n"))?;
     Ok(Exit::Ok)
+}
+
+/// Returns whether Ctrl-\ can leave the recording: the process has a terminal, and other processes
+/// keep it open.
+pub(super) fn can_leave() -> bool {
+    let own = Some(rustix::process::getpid());
+    let has_terminal = io::stdin().is_terminal() || io::stderr().is_terminal();
+    has_terminal && rustix::process::getsid(None).ok() != own
+}
+
+/// Starts the recording to a directory, and waits for its end, or until Ctrl-\ is typed. Forwards
+/// signals that end the recording or switch its chunk.
+pub(super) fn run_until_left(output: &Path) -> Result<Exit, Error> {
+    let failed = |error: io::Error| Error::failed(format!("cannot record: {error}"));
+    // Ctrl-C reaches the recording, too, which decides what it means.
+    signal_hook::flag::register(SIGINT, Arc::default())?;
+    let flag = |signal| {
+        let flag: Arc<AtomicBool> = Arc::default();
+        signal_hook::flag::register(signal, flag.clone()).map(|_| flag)
+    };
+    let left = flag(SIGQUIT)?;
+    let others = ending_signals().chain([SIGUSR2]).filter(|signal| *signal != SIGINT);
+    let forwarded: Vec<(i32, Arc<AtomicBool>)> =
+        others.map(|signal| Ok((signal, flag(signal)?))).collect::<io::Result<_>>()?;
+    let mut process = Command::new(own_program().map_err(failed)?)
+        .args(words(ATTACHED, output))
+        .spawn()
+        .map_err(failed)?;
+    let pid = Pid::from_child(&process);
+    let (done, ended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || done.send(process.wait()));
+    loop {
+        match ended.recv_timeout(PAUSE * 5) {
+            Ok(status) => return Ok(Exit::Command(crate::exit::command_status(status?))),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(failed(io::ErrorKind::Other.into()));
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if left.load(Ordering::Relaxed) {
+            let messages = "and its messages go on to this terminal";
+            return told(output, pid.as_raw_nonzero().get().unsigned_abs(), messages);
+        }
+        for (signal, flag) in &forwarded {
+            if flag.swap(false, Ordering::Relaxed)
+                && let Some(signal) = Signal::from_named_raw(*signal)
+            {
+                let _ = kill_process(pid, signal);
+            }
+        }
+    }
 }
 
 /// Tells the command that waits in [`run`] that the recorded command runs.
@@ -70,15 +133,23 @@ fn log_of(output: &Path) -> PathBuf {
     name.into()
 }
 
-/// Returns the words of this command line for the process in the background, which records to this
-/// directory.
-fn words(output: &Path) -> Vec<OsString> {
-    let mut directory = OsString::from("--detached=");
+/// Options for the process that records.
+const DETACHED: &str = "--detached=";
+const ATTACHED: &str = "--attached=";
+
+/// Returns the words of this command line for the process that records to a directory, which
+/// `option` tells it.
+fn words(option: &str, output: &Path) -> Vec<OsString> {
+    let mut directory = OsString::from(option);
     directory.push(output);
     let mut words: Vec<OsString> = std::env::args_os().skip(1).collect();
     // The options precede the recorded command, whose words may be the same.
-    if let Some(word) = words.iter_mut().find(|word| *word == "--detach") {
-        *word = directory;
+    let command = words.iter().position(|word| word == "record").map_or(0, |at| at + 1);
+    if let Some(at) = words.iter().position(|word| word == "--detach")
+        && option == DETACHED
+    {
+        words.remove(at);
     }
+    words.insert(command, directory);
     words
 }
