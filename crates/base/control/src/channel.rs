@@ -64,6 +64,21 @@ impl Channel {
 }
 
 choice! {
+    /// Part that a channel has in the sharing of a channel's memory.
+    pub enum Sharing {
+        /// Channel whose memory is for others that join it. It has no events of its own.
+        0 "shared" Shared,
+        /// Channel that uses memory of a shared one.
+        1 "part" Part {
+            /// Name of the shared channel.
+            of: String = NAME,
+            /// Maximum size of the channel's rings, in percent of the shared channel's.
+            percent: u32 = Number,
+        },
+    }
+}
+
+choice! {
     /// Behaviour of a ring that has too little free space for the next event.
     #[derive(Copy)]
     pub enum Mode {

@@ -80,7 +80,7 @@ pub use application::{
     AddChannel, ChannelRule, EventRule, EventType, Field, FieldKind, FromApplication, KeepChannel,
     KernelRule, Label, Orphan, Scalar, SpanSlot, ToApplication, Unavailable, Width,
 };
-pub use channel::{Channel, Context, EVENT_SIZES, Mode, WAIT_FOREVER, WAIT_MAX_US};
+pub use channel::{Channel, Context, EVENT_SIZES, Mode, Sharing, WAIT_FOREVER, WAIT_MAX_US};
 pub use complete_time::{COMPLETE_FILE, CompleteTime};
 pub use decoder::{Decoder, Received};
 pub use fault::{DecodeError, Fault, Reason};
@@ -96,8 +96,9 @@ pub use reply::{
     Ring, RingTotals, Rule, SessionState, code,
 };
 pub use request::{
-    Applications, AwaitedChange, Events, NewChannel, Purpose, RecentSnapshot, RedactedEvents,
-    Request, RetainingSession, Retention, Session, SessionLimit, Snapshot,
+    Applications, AwaitedChange, ChannelName, Events, NewChannel, NewPart, Purpose,
+    RecentSnapshot, RedactedEvents, Request, RetainingSession, Retention, Session, SessionLimit,
+    Snapshot,
 };
 pub use ring_description::{RingDescription, Variable, VariableValue};
 pub use rotation::{Chunk, Chunks, Hook, HookReport, Rotation, SessionRotation};

@@ -1,7 +1,7 @@
 //! Replies that the agent sends to commands.
 
 use crate::application::EventType;
-use crate::channel::Channel;
+use crate::channel::{Channel, Sharing};
 use crate::encoding::{Flag, Number, Optional, RecordForm};
 use crate::forwarding::{ForwardTask, Forwarding};
 use crate::handshake::{Clock, PROGRAM, RELEASE};
@@ -80,6 +80,8 @@ messages! {
         /// Duration of the longest write in nanoseconds, of the session in the most recent
         /// `Session` item. Sent if its traces are written without the page cache.
         0x0433 Direct(slowest_ns: u64 = Number),
+        /// Sharing of the channel in the most recent `Channel` or `KernelChannel` item.
+        0x0434 Sharing(sharing: Sharing = RecordForm),
     }
 }
 

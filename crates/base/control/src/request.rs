@@ -105,6 +105,14 @@ messages! {
         /// Writes the traces of a session without the page cache. The session must not have been
         /// started yet.
         0x0334 WriteDirectly(session: String = NAME),
+        /// Makes a channel without events a shared one: its memory is for channels that join it.
+        0x0335 ShareChannel(channel: ChannelName = RecordForm),
+        /// Adds to a session a channel that uses a part of a shared channel's memory, for events of
+        /// the same kind, with the same contexts and mode.
+        0x0336 JoinChannel(part: NewPart = RecordForm),
+        /// Removes a channel. Its events stay in the session's traces; in a session for snapshots,
+        /// they are dropped. Its name can be given again to a channel with the same contexts.
+        0x0337 RemoveChannel(channel: ChannelName = RecordForm),
     }
 }
 
@@ -206,6 +214,30 @@ record! {
         pub session: String = NAME,
         /// Configuration of the new channel.
         pub channel: Channel = RecordForm,
+    }
+}
+
+record! {
+    /// Channel of a session, by its name.
+    pub struct ChannelName {
+        /// Name of the session.
+        pub session: String = NAME,
+        /// Name of the channel.
+        pub channel: String = NAME,
+    }
+}
+
+record! {
+    /// Channel that joins a shared channel.
+    pub struct NewPart {
+        /// Name of the session.
+        pub session: String = NAME,
+        /// Name of the new channel.
+        pub channel: String = NAME,
+        /// Name of the shared channel.
+        pub shared: String = NAME,
+        /// Maximum size of the new channel's rings, in percent of the shared channel's: 1 to 100.
+        pub percent: u32 = Number,
     }
 }
 

@@ -1,7 +1,7 @@
 //! State of sessions that an agent stores for its successor. The state file contains frames, as on
 //! a connection; only agents read it.
 
-use crate::channel::Channel;
+use crate::channel::{Channel, Sharing};
 use crate::encoding::{Flag, Number, RecordForm};
 use crate::forwarding::ForwardTask;
 use crate::limits::BODY_SIZE_MAX;
@@ -44,6 +44,10 @@ messages! {
         0x050c Retention(retention: SavedRetention = RecordForm),
         /// Number of a session whose traces are written without the page cache.
         0x050d Direct(number: u64 = Number),
+        /// Sharing of the channel in the most recent `Channel` or `KernelChannel` record.
+        0x050e Sharing(sharing: Sharing = RecordForm),
+        /// Mark that the channel in the most recent such record was removed.
+        0x050f Removed,
         /// Session that is forwarded to a relay. It may be destroyed already.
         0x0520 Forward(task: ForwardTask = RecordForm),
         /// Rotation of a session's trace. Records of its chunks follow, the oldest first.

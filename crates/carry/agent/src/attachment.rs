@@ -228,6 +228,17 @@ impl Attachment {
         }
     }
 
+    /// Makes the packets of new rings follow those that are in the streams' files.
+    pub(crate) fn continue_streams(&mut self, trace: &mut Trace) -> io::Result<()> {
+        if self.is_written {
+            for ring in 0..self.rings.count() {
+                let last = trace.resume_stream(self.file_of(ring), |size| size)?;
+                self.rings.continue_after(ring, last);
+            }
+        }
+        Ok(())
+    }
+
     /// Adopts rings for a session that takes snapshots. For each ring, all packets since the last
     /// clear of the session are kept.
     fn adopt_for_snapshots(&mut self, mut sets: Vec<AdoptedRings>) {

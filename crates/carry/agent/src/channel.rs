@@ -93,7 +93,7 @@ pub(crate) fn memory_bounds() -> (u64, u64) {
 }
 
 /// Returns the largest power of two that is at most `number`; 0 for 0.
-fn power_of_two_within(number: u64) -> u64 {
+pub(crate) fn power_of_two_within(number: u64) -> u64 {
     number.checked_ilog2().map_or(0, |bits| 1 << bits)
 }
 

@@ -72,6 +72,7 @@ mod rule_history;
 mod saved;
 mod session;
 mod sessions;
+mod sharing;
 mod size_limit;
 mod snapshots;
 mod source;

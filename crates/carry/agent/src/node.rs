@@ -552,7 +552,7 @@ impl Node {
             session,
             unsent: to_visit,
             unconfirmed: waits_for,
-            awaits_kernel: self.start_kernel_tracer(),
+            awaits_kernel: self.start_kernel_tracer() && !matches!(follow_up, FollowUp::Remove(_)),
             unavailable: Vec::new(),
             deadline,
             follow_up,
@@ -620,6 +620,9 @@ impl Node {
                 (FollowUp::Destroy { session, .. }, _) => {
                     self.record(|recorder| recorder.remove_session(id, *session))
                 }
+                (FollowUp::Remove(key), _) => {
+                    self.record(|recorder| recorder.remove_channel(id, *key))
+                }
                 (_, Some(at)) => self.update_session(id, at),
                 (_, None) => false,
             };
@@ -681,6 +684,12 @@ impl Node {
                     .map(|session| self.sessions.final_loss_replies(session, self.programs.all()));
                 losses.iter().flatten().for_each(|loss| self.reply(command, loss));
                 trouble
+            }
+            FollowUp::Remove(_) => {
+                for id in self.programs.ids(|one| one.next_removal().is_some()) {
+                    self.record(|recorder| recorder.take_removed(id, Instant::now()));
+                }
+                None
             }
             FollowUp::Destroy { session, name, uid } => {
                 // Packets that cannot be written are counted as lost.

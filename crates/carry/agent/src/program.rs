@@ -212,6 +212,9 @@ impl Program {
         let description = attachment.description.as_deref();
         description.iter().for_each(|description| attachment.rings.describe(description));
         attachment.charge_rings();
+        if let Some(trace) = self.traces.get_mut(&attachment.session) {
+            attachment.continue_streams(trace)?;
+        }
         self.next_drain = Some(Instant::now());
         Ok(())
     }

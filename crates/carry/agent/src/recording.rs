@@ -581,6 +581,21 @@ impl<'n> Recorder<'n> {
         self.send(id, ToApplication::Ping(ping));
     }
 
+    /// Begins to remove a program's rings for a channel that has no rules any more. The `Pong` for
+    /// the next `Ping` confirms that the program has unmapped them. Returns whether the program has
+    /// such rings.
+    pub(crate) fn remove_channel(&mut self, id: ConnectionId, key: ChannelKey) -> bool {
+        let Some(program) = self.programs.get_mut(id) else { return false };
+        let pong = program.pinged + 1;
+        let own = program.attachments.iter_mut().enumerate().find(|(_, one)| one.key() == key);
+        let Some((at, attachment)) = own.filter(|(_, one)| !one.is_removed()) else { return false };
+        attachment.set_rules(RuleSet::default());
+        let number = attachment.number;
+        program.begin_removal(at, pong, Instant::now());
+        self.send(id, ToApplication::RemoveChannel(number));
+        true
+    }
+
     /// Removes the attachments whose removal is over, and counts their losses. Returns true if
     /// there were any; the caller must then send the program new rings.
     pub(crate) fn take_removed(&mut self, id: ConnectionId, now: Instant) -> bool {

@@ -99,6 +99,8 @@ pub(crate) enum FollowUp {
         name: String,
         uid: u32,
     },
+    /// Removal of a channel.
+    Remove(ChannelKey),
 }
 
 /// The programs to which a change of a session must be sent.
@@ -110,7 +112,7 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
-    fn of(session: &Session) -> Scope {
+    pub(crate) fn of(session: &Session) -> Scope {
         let uid = (!session.is_privileged).then_some(session.owner.uid);
         Scope { session: session.id, uid }
     }
@@ -174,7 +176,10 @@ impl Answer {
                 | Answer::AwaitForwarding { .. }
                 | Answer::MakeDirectory { .. }
                 | Answer::Rotate(_)
-                | Answer::Settle(FollowUp::Write(_) | FollowUp::Destroy { .. }, _)
+                | Answer::Settle(
+                    FollowUp::Write(_) | FollowUp::Destroy { .. } | FollowUp::Remove(_),
+                    _
+                )
         )
     }
 }
@@ -201,7 +206,7 @@ fn not_divided(name: &str) -> Failed {
     Failed { hint: Some(hint.into()), ..failed(code::WRONG_STATE, what) }
 }
 
-type Outcome = Result<Answer, Failed>;
+pub(crate) type Outcome = Result<Answer, Failed>;
 
 pub(crate) fn failed(code: &str, message: impl Into<String>) -> Failed {
     Failed { code: code.to_owned(), message: message.into(), hint: None }
@@ -209,6 +214,13 @@ pub(crate) fn failed(code: &str, message: impl Into<String>) -> Failed {
 
 pub(crate) fn exceeded(error: QuotaError) -> Failed {
     Failed { hint: Some(error.advice().into()), ..failed(code::QUOTA, error.reason()) }
+}
+
+/// Returns the error for events in a shared channel.
+fn is_shared(name: &str) -> Failed {
+    let what = format!("channel `{name}` is shared, and has no events of its own");
+    let hint = format!("`blkkin channel create NAME --of {name} --share 25%` makes one that has");
+    Failed { hint: Some(hint), ..failed(code::BAD_VALUE, what) }
 }
 
 /// Checks that a command runs as the agent's user or as root, as the forwarder does.
@@ -353,6 +365,9 @@ impl RequestHandler<'_> {
                 self.create_channel(at, channel, true)?;
                 Ok(Answer::Done(vec![]))
             }
+            Request::ShareChannel(channel) => self.share_channel(who, &channel),
+            Request::JoinChannel(part) => self.join_channel(who, &part),
+            Request::RemoveChannel(channel) => self.remove_channel(who, &channel),
             Request::EnableEvents(events) => self.change_events(who, EventChange::ENABLE, events),
             Request::EnableKernelEvents(events) => {
                 self.enable_kernel_events(who, events, Vec::new())
@@ -441,7 +456,7 @@ impl RequestHandler<'_> {
 
     /// Returns the index of the session named `name` that the requester may see. The requester's
     /// own session has precedence.
-    fn find(&self, who: Requester, name: &str) -> Result<usize, Failed> {
+    pub(crate) fn find(&self, who: Requester, name: &str) -> Result<usize, Failed> {
         let own = self.sessions.list.iter().position(|one| one.name == name && who.owns(one));
         let seen = || self.sessions.list.iter().position(|one| one.name == name && who.sees(one));
         own.or_else(seen).ok_or_else(|| {
@@ -703,7 +718,7 @@ impl RequestHandler<'_> {
         Ok(())
     }
 
-    fn create_channel(
+    pub(crate) fn create_channel(
         &mut self,
         at: usize,
         mut channel: Channel,
@@ -725,11 +740,23 @@ impl RequestHandler<'_> {
         }
         let session = &mut self.sessions.list[at];
         let name = &channel.name;
-        if session.channels.iter().any(|one| one.channel.name == *name) {
+        if session.channels.iter().any(|one| one.is_named(name)) {
             let message = format!("session `{}` has a channel `{name}` already", session.name);
             return Err(failed(code::CHANNEL_EXISTS, message));
         }
-        if session.channels.len() >= CHANNELS_MAX {
+        // A removed channel of this name has a stream in the session's traces.
+        let removed = session.channels.iter().position(|one| one.channel.name == *name);
+        if let Some(removed) = removed.and_then(|at| session.channels.get(at))
+            && (removed.is_kernel, &removed.channel.contexts) != (is_kernel, &channel.contexts)
+        {
+            let what = format!(
+                "a channel `{name}` with other contexts was removed, and its events are in the \
+                 session's traces"
+            );
+            let hint = Some("choose another name".to_owned());
+            return Err(Failed { hint, ..failed(code::CHANNEL_EXISTS, what) });
+        }
+        if removed.is_none() && session.channels.len() >= CHANNELS_MAX {
             let message = format!("session `{}` has {CHANNELS_MAX} channels already", session.name);
             return Err(failed(code::QUOTA, message));
         }
@@ -756,7 +783,11 @@ impl RequestHandler<'_> {
         let account = self.accounts.of(session.owner.uid);
         let bytes =
             account.reserve(Quota::RuleBytes, size_of_channel(&channel)).map_err(exceeded)?;
-        session.channels.push(SessionChannel::new(channel, is_kernel, bytes));
+        let new = SessionChannel::new(channel, is_kernel, bytes);
+        match removed.and_then(|at| session.channels.get_mut(at)) {
+            Some(removed) => *removed = new,
+            None => session.channels.push(new),
+        }
         Ok(())
     }
 
@@ -785,9 +816,11 @@ impl RequestHandler<'_> {
         let rule = WantedRule { enabled, selection: events.selection, redactions };
         let rule = SessionRule::new(&account, rule).map_err(exceeded)?;
         let channels = &self.sessions.list[at].channels;
-        let has_channel = channels.iter().any(|one| one.is_kernel == is_kernel);
-        let is_taken =
-            channels.iter().any(|one| Some(&one.channel.name) == events.channel.as_ref());
+        let has_channel = channels.iter().any(|one| one.is_kernel == is_kernel && one.can_record());
+        let is_taken = events
+            .channel
+            .as_ref()
+            .is_some_and(|name| channels.iter().any(|one| one.is_named(name)));
         if !has_channel && !is_taken && enabled {
             let mode = match self.sessions.list[at].purpose {
                 Purpose::Record => Mode::Discard,
@@ -800,13 +833,13 @@ impl RequestHandler<'_> {
         }
         let session = &mut self.sessions.list[at];
         let named = |channel: &SessionChannel| match &events.channel {
-            Some(name) => channel.channel.name == *name,
-            None => channel.is_kernel == is_kernel,
+            Some(name) => channel.is_named(name),
+            None => channel.is_kernel == is_kernel && channel.can_record(),
         };
         let mut found = session.channels.iter_mut().filter(|channel| named(channel));
         let (Some(channel), None) = (found.next(), found.next()) else {
-            let names: Vec<&str> =
-                session.channels.iter().map(|channel| &*channel.channel.name).collect();
+            let present = session.channels.iter().filter(|channel| channel.can_record());
+            let names: Vec<&str> = present.map(|channel| &*channel.channel.name).collect();
             let mut failed = match &events.channel {
                 Some(name) => failed(
                     code::NO_SUCH_CHANNEL,
@@ -825,6 +858,9 @@ impl RequestHandler<'_> {
                 (!names.is_empty()).then(|| format!("its channels: {}", names.join(", ")));
             return Err(failed);
         };
+        if !channel.can_record() {
+            return Err(is_shared(&channel.channel.name));
+        }
         if channel.is_kernel != is_kernel {
             let name = &channel.channel.name;
             let (own, hint) = match is_kernel {
@@ -864,11 +900,12 @@ impl RequestHandler<'_> {
             replies.extend(session.size_limit.size_max().map(Reply::SizeMax));
             replies.extend(session.direct.iter().map(|one| Reply::Direct(one.slowest_ns())));
             replies.extend(dividing::summary(session));
-            for channel in &session.channels {
+            for channel in session.channels.iter().filter(|channel| !channel.is_removed) {
                 replies.push(match channel.is_kernel {
                     true => Reply::KernelChannel(channel.channel.clone()),
                     false => Reply::Channel(channel.channel.clone()),
                 });
+                replies.extend(channel.sharing.clone().map(Reply::Sharing));
             }
             for channel in &session.channels {
                 replies.extend(channel.rule_messages(Reply::Rule, Reply::RedactedRule));

@@ -112,6 +112,13 @@ impl SavedState {
                     session.channels.push(SessionChannel::new(channel, is_kernel, bytes));
                 }
             }
+            StateRecord::Sharing(sharing) => {
+                let channel = self.last_channel();
+                channel.into_iter().for_each(|channel| channel.sharing = Some(sharing.clone()));
+            }
+            StateRecord::Removed => {
+                self.last_channel().into_iter().for_each(SessionChannel::remove)
+            }
             StateRecord::Rule(rule) => self.add_rule(rule, Vec::new(), accounts),
             StateRecord::RedactedRule(RedactedRule { rule, redactions }) => {
                 self.add_rule(rule, redactions, accounts);
@@ -169,6 +176,10 @@ impl SavedState {
                 });
             }
         }
+    }
+
+    fn last_channel(&mut self) -> Option<&mut SessionChannel> {
+        self.sessions.last_mut()?.channels.last_mut()
     }
 
     /// Adds a rule to a channel of the last session.

@@ -11,7 +11,7 @@ use crate::size_limit::SizeLimit;
 use blkkin_control::rules;
 use blkkin_control::{
     Activity, Channel, Context, EventRule, KernelRule, Level, Processes, Purpose, RedactedRule,
-    Redaction, Retention, Rule, Selection, SessionState, limits,
+    Redaction, Retention, Rule, Selection, SessionState, Sharing, limits,
 };
 use jiff::Zoned;
 use std::path::Path;
@@ -65,6 +65,11 @@ pub(crate) struct SessionChannel {
     pub(crate) channel: Channel,
     /// Set if the channel records events of the kernel; otherwise those of programs.
     pub(crate) is_kernel: bool,
+    /// Part of the channel in the sharing of memory; `None` if it has memory of its own.
+    pub(crate) sharing: Option<Sharing>,
+    /// Set after the channel was removed. It stays in the list, as its index is the number of its
+    /// stream in traces.
+    pub(crate) is_removed: bool,
     rules: Vec<SessionRule>,
     /// Set of all rules of the channel. Processes that are selected by every rule share it.
     all: RuleSet,
@@ -239,7 +244,38 @@ impl SentRule {
 impl SessionChannel {
     pub(crate) fn new(channel: Channel, is_kernel: bool, _bytes: Share) -> SessionChannel {
         let (rules, all) = (Vec::new(), RuleSet::default());
-        SessionChannel { channel, is_kernel, rules, all, _bytes }
+        let (sharing, is_removed) = (None, false);
+        SessionChannel { channel, is_kernel, sharing, is_removed, rules, all, _bytes }
+    }
+
+    /// Removes the channel with its rules.
+    pub(crate) fn remove(&mut self) {
+        (self.sharing, self.is_removed) = (None, true);
+        (self.rules, self.all) = (Vec::new(), RuleSet::default());
+    }
+
+    /// Returns whether the channel has this name, and was not removed.
+    pub(crate) fn is_named(&self, name: &str) -> bool {
+        !self.is_removed && self.channel.name == name
+    }
+
+    /// Returns whether the channel can record events: it was not removed, and is no shared one.
+    pub(crate) fn can_record(&self) -> bool {
+        !self.is_removed && self.sharing != Some(Sharing::Shared)
+    }
+
+    /// Returns the size of the channel's rings, in percent of those of the shared channel `name`;
+    /// `None` if it has no part of them.
+    pub(crate) fn part_of(&self, name: &str) -> Option<u32> {
+        match &self.sharing {
+            Some(Sharing::Part { of, percent }) if of == name => Some(*percent),
+            _ => None,
+        }
+    }
+
+    /// Returns whether the channel has rules.
+    pub(crate) fn has_rules(&self) -> bool {
+        !self.rules.is_empty()
     }
 
     /// Adds a rule; returns false if the channel has too many rules. An earlier rule with the same

@@ -130,7 +130,7 @@ impl Sessions {
     /// Returns true if an active session has a channel for events of the kernel.
     pub(crate) fn record_kernel(&self) -> bool {
         let mut active = self.list.iter().filter(|session| session.is_active());
-        active.any(|session| session.channels.iter().any(|channel| channel.is_kernel))
+        active.any(|session| session.channels.iter().any(|one| one.is_kernel && !one.is_removed))
     }
 
     pub(crate) fn position(&self, id: SessionId) -> Option<usize> {
@@ -507,6 +507,10 @@ impl Sessions {
                     true => StateRecord::KernelChannel(channel.channel.clone()),
                     false => StateRecord::Channel(channel.channel.clone()),
                 });
+                channel.sharing.iter().cloned().map(StateRecord::Sharing).for_each(&mut note);
+                if channel.is_removed {
+                    note(StateRecord::Removed);
+                }
             }
             for channel in &session.channels {
                 channel

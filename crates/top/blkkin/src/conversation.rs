@@ -10,8 +10,9 @@ use crate::reach;
 use crate::values;
 use blkkin_client::{Client, Timeouts};
 use blkkin_control::{
-    Channel, Chunks, Fault, Forwarding, Loss, Reach, Reason, RecentSnapshot, RedactedEvents,
-    RedactedRule, Reply, Request, Retention, SessionState, code,
+    Channel, ChannelName, Chunks, Fault, Forwarding, Loss, NewChannel, NewPart, Reach, Reason,
+    RecentSnapshot, RedactedEvents, RedactedRule, Reply, Request, Retention, SessionState, Sharing,
+    code,
 };
 use blkkin_filter::suggest;
 use std::fmt::Display;
@@ -156,9 +157,36 @@ pub(crate) struct SessionChannel {
     pub(crate) channel: Channel,
     /// Set if the channel records events of the kernel.
     pub(crate) is_kernel: bool,
+    /// Part of the channel in the sharing of memory, if it has one.
+    pub(crate) sharing: Option<Sharing>,
 }
 
 impl SessionChannel {
+    /// Makes a channel with memory of its own.
+    pub(crate) fn new(channel: Channel, is_kernel: bool) -> SessionChannel {
+        SessionChannel { channel, is_kernel, sharing: None }
+    }
+
+    /// Returns the request that makes the channel in a session.
+    pub(crate) fn create_request(&self, session: String) -> Request {
+        if let Some(Sharing::Part { of, percent }) = &self.sharing {
+            let (channel, shared, percent) = (self.channel.name.clone(), of.clone(), *percent);
+            return Request::JoinChannel(NewPart { session, channel, shared, percent });
+        }
+        let new = NewChannel { session, channel: self.channel.clone() };
+        match self.is_kernel {
+            true => Request::CreateKernelChannel(new),
+            false => Request::CreateChannel(new),
+        }
+    }
+
+    /// Returns the request that makes the channel a shared one, if it is to be shared.
+    pub(crate) fn share_request(&self, session: String) -> Option<Request> {
+        let channel = self.channel.name.clone();
+        let is_shared = self.sharing == Some(Sharing::Shared);
+        is_shared.then_some(Request::ShareChannel(ChannelName { session, channel }))
+    }
+
     /// Returns the source of the channel's events, by its name in LTTng.
     pub(crate) fn domain(&self) -> &'static str {
         if self.is_kernel { "kernel" } else { "user" }
@@ -364,10 +392,15 @@ fn group_by_session(replies: Vec<Reply>) -> Vec<SessionDetails> {
                 });
             }
             (Reply::Channel(channel), Some(last)) => {
-                last.channels.push(SessionChannel { channel, is_kernel: false });
+                last.channels.push(SessionChannel::new(channel, false));
             }
             (Reply::KernelChannel(channel), Some(last)) => {
-                last.channels.push(SessionChannel { channel, is_kernel: true });
+                last.channels.push(SessionChannel::new(channel, true));
+            }
+            (Reply::Sharing(sharing), Some(last)) => {
+                last.channels.last_mut().into_iter().for_each(|channel| {
+                    channel.sharing = Some(sharing.clone());
+                });
             }
             (Reply::Rule(rule), Some(last)) => {
                 last.rules.push(RedactedRule { rule, redactions: Vec::new() });
@@ -409,6 +442,10 @@ fn names_of(request: &Request) -> (Option<&str>, Option<&str>) {
         Request::CreateChannel(new) | Request::CreateKernelChannel(new) => {
             (Some(&new.session), Some(&new.channel.name))
         }
+        Request::ShareChannel(named) | Request::RemoveChannel(named) => {
+            (Some(&named.session), Some(&named.channel))
+        }
+        Request::JoinChannel(part) => (Some(&part.session), Some(&part.shared)),
         Request::EnableEvents(events)
         | Request::DisableEvents(events)
         | Request::EnableKernelEvents(events)
@@ -442,6 +479,7 @@ fn part(fault: &Fault) -> &'static str {
             "the session's name"
         }
         ("CreateChannel" | "CreateKernelChannel", "name") | (_, "channel") => "the channel's name",
+        (_, "shared" | "of") => "the shared channel's name",
         (_, "name_pattern") => "the pattern of chunks' names",
         (_, "command") => "the command for chunks",
         (_, "contexts") => "the contexts",

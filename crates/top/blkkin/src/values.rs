@@ -146,6 +146,13 @@ pub(crate) fn count(text: &str) -> Result<u32, String> {
     u32::try_from(count).map_err(|_| "more than there can be".into())
 }
 
+/// Parses a percentage, such as 25%.
+pub(crate) fn percent(text: &str) -> Result<u32, String> {
+    let number = plain_number(text.strip_suffix('%').unwrap_or(text).trim_end());
+    let percent = number.and_then(|number| u32::try_from(number).ok());
+    percent.filter(|percent| (1..=100).contains(percent)).ok_or_else(|| "not 1% to 100%".to_owned())
+}
+
 /// Parses decimal digits without a sign; `None` for any other text and for numbers above
 /// `u64::MAX`.
 fn plain_number(text: &str) -> Option<u64> {

@@ -271,6 +271,9 @@ fn sessions_are_listed() {
                 {
                     "name": "main",
                     "domain": "user",
+                    "shared": false,
+                    "part_of": null,
+                    "share_percent": null,
                     "mode": "overwrite",
                     "subbuffer_size": 262_144,
                     "subbuffer_count": 4,
@@ -281,6 +284,9 @@ fn sessions_are_listed() {
                 {
                     "name": "plain",
                     "domain": "user",
+                    "shared": false,
+                    "part_of": null,
+                    "share_percent": null,
                     "mode": "discard",
                     "subbuffer_size": null,
                     "subbuffer_count": null,

@@ -8,14 +8,15 @@ use super::{decode, descriptors, frame, received};
 use crate::message::Messages;
 use crate::{
     Activity, AddChannel, Answer, Application, Applications, AwaitedChange, Cause, Channel,
-    ChannelRule, Chunk, Chunks, Clock, Context, Decoder, Destination, DroppedPackets, EventRule,
-    EventType, Events, EvictedRings, Failed, Field, FieldKind, ForwardProgress, ForwardReport,
-    ForwardTask, Forwarding, FromApplication, Hello, Hook, HookReport, KeepChannel, KernelRule,
-    Level, Levels, Loss, Mode, NewChannel, Opening, Orphan, Processes, Purpose, Quota, Reach,
-    RecentSnapshot, RedactedEvents, RedactedRule, Redaction, RedactionMethod, Refused, Reply,
-    Request, RetainingSession, Retention, Ring, RingTotals, Role, Rotation, Rule, Selection,
-    Session, SessionForward, SessionLimit, SessionRotation, SessionState, Snapshot, SpanSlot,
-    SpoolSize, ToApplication, Unavailable, Version, Welcome, Width, code,
+    ChannelName, ChannelRule, Chunk, Chunks, Clock, Context, Decoder, Destination, DroppedPackets,
+    EventRule, EventType, Events, EvictedRings, Failed, Field, FieldKind, ForwardProgress,
+    ForwardReport, ForwardTask, Forwarding, FromApplication, Hello, Hook, HookReport, KeepChannel,
+    KernelRule, Level, Levels, Loss, Mode, NewChannel, NewPart, Opening, Orphan, Processes,
+    Purpose, Quota, Reach, RecentSnapshot, RedactedEvents, RedactedRule, Redaction,
+    RedactionMethod, Refused, Reply, Request, RetainingSession, Retention, Ring, RingTotals, Role,
+    Rotation, Rule, Selection, Session, SessionForward, SessionLimit, SessionRotation,
+    SessionState, Sharing, Snapshot, SpanSlot, SpoolSize, ToApplication, Unavailable, Version,
+    Welcome, Width, code,
 };
 
 fn destination() -> Destination {
@@ -243,6 +244,7 @@ fn requests() {
     let plain = Session { purpose: Purpose::Record, output: None, ..session() };
     let plain_channel = Channel::named("c");
     let new = |channel| NewChannel { session: "s".into(), channel };
+    let named = || ChannelName { session: "s".into(), channel: "c".into() };
     let all = |levels| Selection { levels, ..Selection::for_names(["*"]) };
     let applications = Applications { processes: selection().processes, event_types: true };
     check(vec![
@@ -372,6 +374,17 @@ fn requests() {
         (Request::RotateSession("s".into()), r#"05000000 3103 01000000"s""#),
         (Request::ListChunks("s".into()), r#"05000000 3203 01000000"s""#),
         (Request::WriteDirectly("s".into()), r#"05000000 3403 01000000"s""#),
+        (Request::ShareChannel(named()), r#"0a000000 3503 01000000"s" 01000000"c""#),
+        (
+            Request::JoinChannel(NewPart {
+                session: "s".into(),
+                channel: "c".into(),
+                shared: "d".into(),
+                percent: 25,
+            }),
+            r#"13000000 3603 01000000"s" 01000000"c" 01000000"d" 19000000"#,
+        ),
+        (Request::RemoveChannel(named()), r#"0a000000 3703 01000000"s" 01000000"c""#),
         (
             Request::ReportHook(HookReport {
                 session: "s".into(),
@@ -571,6 +584,11 @@ fn replies() {
         (Reply::Changes(258), "08000000 1304 0201000000000000"),
         (Reply::SizeMax(258), "08000000 3204 0201000000000000"),
         (Reply::Direct(258), "08000000 3304 0201000000000000"),
+        (Reply::Sharing(Sharing::Shared), "01000000 3404 00"),
+        (
+            Reply::Sharing(Sharing::Part { of: "c".into(), percent: 25 }),
+            r#"0a000000 3404 01 01000000"c" 19000000"#,
+        ),
         (
             Reply::Loss(loss(Cause::Output, Some("full"))),
             r#"28000000 0e04 01000000"s" 00 01 0200000000000000 0300000000000000 0400000000000000

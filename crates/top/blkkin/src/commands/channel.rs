@@ -1,4 +1,4 @@
-//! `blkkin channel`: creates and lists the channels of a session.
+//! `blkkin channel`: creates, removes and lists the channels of a session.
 
 use super::completions;
 use super::event_limits::EventLimits;
@@ -6,15 +6,17 @@ use super::session::{SessionArg, list::channel_lines};
 use crate::conversation::{AgentArgs, SessionChannel, check, json, print};
 use crate::exit::{Error, Exit};
 use crate::values;
-use blkkin_control::{Channel, Context, Mode, NewChannel, Request};
+use blkkin_control::{Channel, ChannelName, Context, Mode, Request, Sharing};
 use clap_complete::engine::ArgValueCandidates;
 
-/// Make and list channels: the rings for events of a session
+/// Make, list and remove channels: the rings for events of a session
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
         blkkin channel create main -s web --subbuf-size 1M --num-subbuf 8\n  \
         blkkin channel create flight --overwrite --context pid,tid,procname\n  \
+        blkkin channel create audit --of flight --share 25%     a part of a shared one\n  \
+        blkkin channel remove audit -s web\n  \
         blkkin channel list -s web",
     after_help = crate::help::AGENT_HELP,
     subcommand_required = true,
@@ -28,6 +30,7 @@ pub(crate) struct Args {
 #[derive(clap::Subcommand, Debug)]
 enum Command {
     Create(Create),
+    Remove(Remove),
     List(List),
 }
 
@@ -35,6 +38,10 @@ enum Command {
 ///
 /// The agent chooses values for options that are not given. Each traced program has one ring per
 /// CPU, of --num-subbuf times --subbuf-size bytes.
+///
+/// The rings of a --shared channel are divided among channels that join it with --of and --share,
+/// and leave it by `channel remove`, while the session records. A flood of events in one of them
+/// takes no memory of the others, and pushes out none of their events.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
@@ -43,6 +50,8 @@ enum Command {
         blkkin channel create main --blocking=20ms            wait for room, then drop\n  \
         blkkin channel create flight -s web --overwrite       the newest events are kept\n  \
         blkkin channel create disks --kernel --num-subbuf 32  for events of the kernel\n  \
+        blkkin channel create all -s web --shared             for channels that join it\n  \
+        blkkin channel create audit -s web --of all --share 25%\n  \
         blkkin channel create main --context pid,tid,procname,'$app.db:query'",
     after_help = crate::help::AGENT_HELP
 )]
@@ -74,6 +83,34 @@ struct Create {
     #[arg(long, value_name = "N", value_parser = values::count, help_heading = "Ring")]
     num_subbuf: Option<u32>,
 
+    /// Make a channel whose rings are for others that join it
+    #[arg(long, help_heading = "Sharing")]
+    shared: bool,
+
+    /// Join this shared channel, whose contexts and mode the new one has
+    #[arg(
+        long,
+        value_name = "SHARED",
+        requires = "share",
+        conflicts_with_all = [
+            "shared", "kernel", "overwrite", "discard", "subbuf_size", "num_subbuf", "blocking",
+            "string_max", "context"
+        ],
+        add = ArgValueCandidates::new(completions::channels),
+        help_heading = "Sharing"
+    )]
+    of: Option<String>,
+
+    /// Largest part of the shared channel's rings; their size is a power of two, so it may be less
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        value_parser = values::percent,
+        requires = "of",
+        help_heading = "Sharing"
+    )]
+    share: Option<u32>,
+
     #[command(flatten)]
     limits: EventLimits,
 
@@ -87,6 +124,29 @@ struct Create {
         add = ArgValueCandidates::new(completions::contexts)
     )]
     context: Vec<Context>,
+
+    #[command(flatten)]
+    agent: AgentArgs,
+}
+
+/// Remove a channel from a session, also while it records
+///
+/// Its rings are freed. What it has recorded stays in the session's traces; in a session for
+/// snapshots, where events are only in the rings, it is dropped.
+#[derive(clap::Args, Debug)]
+#[command(
+    before_help = "Examples:\n  \
+        blkkin channel remove audit                           from the only session there is\n  \
+        blkkin channel remove audit -s web",
+    after_help = crate::help::AGENT_HELP
+)]
+struct Remove {
+    /// Name of the channel
+    #[arg(value_name = "NAME", add = ArgValueCandidates::new(completions::channels))]
+    name: String,
+
+    #[command(flatten)]
+    session: SessionArg,
 
     #[command(flatten)]
     agent: AgentArgs,
@@ -111,6 +171,7 @@ struct List {
 pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     match args.command {
         Command::Create(args) => create(args),
+        Command::Remove(args) => remove(&args),
         Command::List(args) => list(&args),
     }
 }
@@ -125,12 +186,29 @@ fn create(args: Create) -> Result<Exit, Error> {
         wait_us: args.limits.blocking.unwrap_or(0),
         event_size: args.limits.string_max,
     };
-    let name = &channel.name;
-    let kind = if args.kernel { Request::CreateKernelChannel } else { Request::CreateChannel };
-    let request = |session| kind(NewChannel { session, channel: channel.clone() });
-    let done = args.agent.request_for_session(args.session.name(), request)?;
+    let name = channel.name.clone();
+    let sharing = match (args.of, args.share) {
+        (Some(of), Some(percent)) => Some(Sharing::Part { of, percent }),
+        _ => args.shared.then_some(Sharing::Shared),
+    };
+    let new = SessionChannel { channel, is_kernel: args.kernel, sharing };
+    let create = |session| new.create_request(session);
+    let done = args.agent.request_for_session(args.session.name(), create)?;
+    if let Some(share) = new.share_request(done.session.clone()) {
+        args.agent.request_for_session(Some(&done.session), |_| share.clone())?;
+    }
     let words = format!("channel `{name}` made in session `{}`", done.session);
-    args.agent.report(&done, "channel create", words, &[("channel", name.as_str().into())])?;
+    args.agent.report(&done, "channel create", words, &[("channel", name.into())])?;
+    Ok(Exit::Ok)
+}
+
+fn remove(args: &Remove) -> Result<Exit, Error> {
+    let channel = &args.name;
+    let request =
+        |session| Request::RemoveChannel(ChannelName { session, channel: channel.clone() });
+    let done = args.agent.request_for_session(args.session.name(), request)?;
+    let words = format!("channel `{channel}` removed from session `{}`", done.session);
+    args.agent.report(&done, "channel remove", words, &[("channel", channel.as_str().into())])?;
     Ok(Exit::Ok)
 }
 

@@ -325,7 +325,8 @@ fn reap(command: Option<Pid>) -> bool {
 }
 
 /// Runs the command until it ends. With `can_be_left`, Ctrl-\ leaves the command in the background,
-/// so it ignores SIGQUIT like this process. Calls `begin` when it has started, and `tick` at intervals.
+/// so it ignores SIGQUIT like this process. Calls `begin` when it has started, and `tick` at
+/// intervals.
 fn run_command(
     mut command: Command,
     output: &Path,

@@ -7,7 +7,7 @@ use crate::losses;
 use crate::reach;
 use blkkin_control::{
     Application, Chunks, Context, EventType, Field, FieldKind, Levels, Processes, RedactedRule,
-    Redaction, Rotation, Scalar, WAIT_FOREVER,
+    Redaction, Rotation, Scalar, Sharing, WAIT_FOREVER,
 };
 use serde_json::{Value, json};
 
@@ -65,9 +65,16 @@ fn chunk_summary(chunks: &Chunks) -> Value {
 
 pub(crate) fn channel(listed: &SessionChannel) -> Value {
     let channel = &listed.channel;
+    let (part_of, percent) = match &listed.sharing {
+        Some(Sharing::Part { of, percent }) => (Some(of), Some(percent)),
+        _ => (None, None),
+    };
     json!({
         "name": channel.name,
         "domain": listed.domain(),
+        "shared": listed.sharing == Some(Sharing::Shared),
+        "part_of": part_of,
+        "share_percent": percent,
         "mode": channel.mode.word(),
         "subbuffer_size": channel.subbuffer_size,
         "subbuffer_count": channel.subbuffer_count,

@@ -8,7 +8,7 @@ use crate::conversation::SessionChannel;
 use crate::values;
 use blkkin_control::{
     Channel, Context, Hook, Levels, Mode, Processes, Purpose, RedactedRule, Redaction, Retention,
-    Rotation, Rule, Selection, Session,
+    Rotation, Rule, Selection, Session, Sharing,
 };
 use blkkin_filter::Filter;
 use blkkin_forward::Target;
@@ -19,9 +19,13 @@ const SESSION_KEYS: [&str; 9] =
     ["name", "purpose", "output", "net", "size-max", "direct", "drop", "keep", "memory"];
 const CHUNK_KEYS: [&str; 7] =
     ["size", "age", "files", "total", "name-pattern", "on-chunk", "on-chunk-timeout"];
-const CHANNEL_KEYS: [&str; 8] = [
+const PART_KEYS: [&str; 4] = ["name", "domain", "of", "share"];
+const CHANNEL_KEYS: [&str; 11] = [
     "name",
     "domain",
+    "of",
+    "share",
+    "shared",
     "overwrite",
     "subbuf-size",
     "num-subbuf",
@@ -81,6 +85,14 @@ impl Definition {
                     let name = &channel.channel.name;
                     if channels.iter().any(|one| one.channel.name == *name) {
                         let message = format!("there is a channel `{name}` already");
+                        return Err(FileError::new(line, message));
+                    }
+                    if let Some(Sharing::Part { of, .. }) = &channel.sharing
+                        && !channels.iter().any(|one| {
+                            one.channel.name == *of && one.sharing == Some(Sharing::Shared)
+                        })
+                    {
+                        let message = format!("there is no channel `{of}` with `shared` above");
                         return Err(FileError::new(line, message));
                     }
                     channels.push(channel);
@@ -302,6 +314,14 @@ fn read_channel(mut table: Table) -> Result<SessionChannel, FileError> {
             return Err(error.suggest(&word, &["user", "kernel"]));
         }
     };
+    if let Some((_, of)) = text(&mut table, "of")? {
+        table.check_keys(&PART_KEYS)?;
+        let percent = option(&mut table, "share", values::percent)?;
+        let percent = required(&table, "share", percent)?;
+        let channel = SessionChannel::new(Channel::named(name), is_kernel);
+        return Ok(SessionChannel { sharing: Some(Sharing::Part { of, percent }), ..channel });
+    }
+    let is_shared = flag(&mut table, "shared")?.unwrap_or(false);
     let overwrites = flag(&mut table, "overwrite")?.unwrap_or(false);
     let context = |value| item_text(value).and_then(|text| values::context(&text));
     let contexts: Vec<Context> = list(&mut table, "contexts", context)?;
@@ -314,7 +334,8 @@ fn read_channel(mut table: Table) -> Result<SessionChannel, FileError> {
         event_size: option(&mut table, "string-max", values::string_max)?,
         ..Channel::named(name)
     };
-    Ok(SessionChannel { channel, is_kernel })
+    let sharing = is_shared.then_some(Sharing::Shared);
+    Ok(SessionChannel { channel, is_kernel, sharing })
 }
 
 fn read_rule(mut table: Table, channels: &[SessionChannel]) -> Result<RedactedRule, FileError> {

@@ -3,7 +3,7 @@
 use super::*;
 use blkkin_control::{
     Channel, Context, Hook, Level, Levels, Mode, Processes, Purpose, Redaction, RedactionMethod,
-    Rule, Selection,
+    Rule, Selection, Sharing,
 };
 
 fn definition() -> Definition {
@@ -50,8 +50,16 @@ fn definition() -> Definition {
             hook: Some(Hook { command: "zstd -r \"$1\" # all".into(), timeout_ms: 60_000 }),
         }),
         channels: vec![
-            SessionChannel { channel: user.clone(), is_kernel: false },
-            SessionChannel { channel: Channel::named("kernel0"), is_kernel: true },
+            SessionChannel::new(user.clone(), false),
+            SessionChannel::new(Channel::named("kernel0"), true),
+            SessionChannel {
+                sharing: Some(Sharing::Shared),
+                ..SessionChannel::new(Channel::named("all"), false)
+            },
+            SessionChannel {
+                sharing: Some(Sharing::Part { of: "all".into(), percent: 25 }),
+                ..SessionChannel::new(Channel::named("quarter"), false)
+            },
         ],
         rules: vec![
             RedactedRule { rule: rule(&user.name, true, selection), redactions: vec![] },

@@ -2,7 +2,7 @@
 
 use super::{Definition, TriggerWords, VERSION};
 use crate::values::{blocking_text, bytes_text, retention_text};
-use blkkin_control::{Context, Levels, Mode, Processes, RedactedRule, Rule, Selection};
+use blkkin_control::{Context, Levels, Mode, Processes, RedactedRule, Rule, Selection, Sharing};
 use serde_json::json;
 
 /// Text of tables, with the keys that have a value.
@@ -62,6 +62,13 @@ impl Definition {
             out.heading("[[channel]]");
             out.put("name", Some(channel.name.as_str()));
             out.put("domain", Some(listed.domain()));
+            if let Some(Sharing::Part { of, percent }) = &listed.sharing {
+                // The shared channel has all else.
+                out.put("of", Some(of.as_str()));
+                out.put("share", Some(format!("{percent}%")));
+                continue;
+            }
+            out.put("shared", listed.sharing.is_some().then_some(true));
             out.put("overwrite", (channel.mode == Mode::Overwrite).then_some(true));
             out.put("subbuf-size", channel.subbuffer_size.map(bytes_text));
             out.put("num-subbuf", channel.subbuffer_count);

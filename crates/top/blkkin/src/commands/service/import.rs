@@ -262,7 +262,7 @@ fn import(name: String, text: &str, options: &[String], base: Option<&Path>) -> 
             size_max: None,
             is_direct: false,
             rotation,
-            channels: vec![SessionChannel { channel, is_kernel: true }],
+            channels: vec![SessionChannel::new(channel, true)],
             rules: vec![RedactedRule { rule, redactions: Vec::new() }],
             triggers: Vec::new(),
         }

@@ -10,7 +10,7 @@ use crate::table::{Align, Table};
 use crate::values::{blocking_text, bytes_text, retention_text, size_text};
 use blkkin_control::{
     Channel, Chunks, Context, Levels, Purpose, RedactedRule, Redaction, Request, Retention,
-    Rotation, Selection,
+    Rotation, Selection, Sharing,
 };
 use blkkin_reader::Text;
 use blkkin_text::time::{TimeFormat, TimePrinter};
@@ -180,7 +180,8 @@ pub(crate) fn channel_lines(channels: &[SessionChannel]) -> String {
     if channels.is_empty() {
         return String::new();
     }
-    let mut table = Table::new(&[
+    let has_shares = channels.iter().any(|listed| listed.sharing.is_some());
+    let mut columns = vec![
         ("CHANNEL", Align::Left),
         ("DOMAIN", Align::Left),
         ("WHEN FULL", Align::Left),
@@ -188,11 +189,13 @@ pub(crate) fn channel_lines(channels: &[SessionChannel]) -> String {
         ("EACH", Align::Right),
         ("STRING MAX", Align::Right),
         ("CONTEXTS", Align::Left),
-    ]);
+    ];
+    columns.extend(has_shares.then_some(("SHARE", Align::Left)));
+    let mut table = Table::new(&columns);
     for listed in channels {
         let channel = &listed.channel;
         let contexts: Vec<&str> = channel.contexts.iter().map(Context::name).collect();
-        table.row(vec![
+        let mut cells = vec![
             channel.name.as_str().into(),
             listed.domain().into(),
             when_full(channel).into(),
@@ -200,9 +203,32 @@ pub(crate) fn channel_lines(channels: &[SessionChannel]) -> String {
             channel.subbuffer_size.map(size_text).unwrap_or_default().into(),
             channel.event_size.map(|size| size_text(size.into())).unwrap_or_default().into(),
             contexts.join(",").into(),
-        ]);
+        ];
+        let share = listed.sharing.as_ref().map(|sharing| share(sharing, listed, channels));
+        cells.extend(has_shares.then(|| share.unwrap_or_default().into()));
+        table.row(cells);
     }
     table.print(false)
+}
+
+/// Describes the part of a channel in the sharing of memory: of a shared one, what is left.
+fn share(sharing: &Sharing, listed: &SessionChannel, all: &[SessionChannel]) -> String {
+    let size = |channel: &Channel| {
+        channel.subbuffer_size.unwrap_or(0) * u64::from(channel.subbuffer_count.unwrap_or(0))
+    };
+    let name = &listed.channel.name;
+    let Sharing::Part { of, percent } = sharing else {
+        let is_own = |one: &&SessionChannel| matches!(&one.sharing, Some(Sharing::Part { of, .. }) if of == name);
+        let used: u64 = all.iter().filter(is_own).map(|one| size(&one.channel)).sum();
+        let rest = size(&listed.channel).saturating_sub(used) * 100 / size(&listed.channel).max(1);
+        return format!("shared, {rest} % left");
+    };
+    let shared = all.iter().find(|one| one.channel.name == *of);
+    let of_all = shared.map_or(1, |shared| size(&shared.channel)).max(1);
+    match size(&listed.channel) * 100 / of_all {
+        own if own == u64::from(*percent) => format!("{own} % of {of}"),
+        own => format!("{own} % of {of}, at most {percent} %"),
+    }
 }
 
 /// Returns the number of sub-buffers of a channel's rings; "by program" if the agent chooses it for

@@ -8,8 +8,8 @@ use crate::conversation::{
 use crate::definition::{Definition, FileError, Relay};
 use crate::exit::{Error, Exit, note};
 use blkkin_control::{
-    Destination, Events, NewChannel, RedactedEvents, RedactedRule, Request, RetainingSession,
-    Retention, SessionForward, SessionLimit, SessionRotation,
+    Destination, Events, RedactedEvents, RedactedRule, Request, RetainingSession, Retention,
+    SessionForward, SessionLimit, SessionRotation,
 };
 use clap_complete::engine::ArgValueCandidates;
 use std::fs::File;
@@ -250,12 +250,8 @@ impl Definition {
         let limit = self
             .size_max
             .map(|size_max| Request::LimitSession(SessionLimit { session: session(), size_max }));
-        let channels = self.channels.iter().map(|listed| {
-            let new = NewChannel { session: session(), channel: listed.channel.clone() };
-            match listed.is_kernel {
-                true => Request::CreateKernelChannel(new),
-                false => Request::CreateChannel(new),
-            }
+        let channels = self.channels.iter().flat_map(|listed| {
+            [listed.create_request(session())].into_iter().chain(listed.share_request(session()))
         });
         let rules = self.rules.iter().map(|RedactedRule { rule, redactions }| {
             let own = self.channels.iter().find(|one| one.channel.name == rule.channel);
