@@ -63,12 +63,31 @@ impl Channel {
     }
 }
 
+impl Channel {
+    /// Returns the size of a ring in bytes; 0 while the agent has not chosen it.
+    pub fn ring_size(&self) -> u64 {
+        let count = u64::from(self.subbuffer_count.unwrap_or(0));
+        self.subbuffer_size.unwrap_or(0).saturating_mul(count)
+    }
+}
+
+impl Sharing {
+    /// Returns the share in percent of a part of the shared channel `of`; `None` for other
+    /// channels.
+    pub fn share_of(&self, of: &str) -> Option<u32> {
+        match self {
+            Sharing::Part { of: own, percent } if own == of => Some(*percent),
+            _ => None,
+        }
+    }
+}
+
 choice! {
-    /// Part that a channel has in the sharing of a channel's memory.
+    /// Role of a channel in sharing memory.
     pub enum Sharing {
-        /// Channel whose memory is for others that join it. It has no events of its own.
+        /// Channel whose memory is divided among its parts. It has no events of its own.
         0 "shared" Shared,
-        /// Channel that uses memory of a shared one.
+        /// Channel that has a part of a shared channel's memory.
         1 "part" Part {
             /// Name of the shared channel.
             of: String = NAME,

@@ -96,9 +96,9 @@ pub use reply::{
     Ring, RingTotals, Rule, SessionState, code,
 };
 pub use request::{
-    Applications, AwaitedChange, ChannelName, Events, NewChannel, NewPart, Purpose,
-    RecentSnapshot, RedactedEvents, Request, RetainingSession, Retention, Session, SessionLimit,
-    Snapshot,
+    Applications, AwaitedChange, ChannelName, Events, NewChannel, NewPart, NewSharedChannel,
+    Purpose, RecentSnapshot, RedactedEvents, Request, RetainingSession, Retention, Session,
+    SessionLimit, Snapshot,
 };
 pub use ring_description::{RingDescription, Variable, VariableValue};
 pub use rotation::{Chunk, Chunks, Hook, HookReport, Rotation, SessionRotation};

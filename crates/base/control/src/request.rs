@@ -105,11 +105,12 @@ messages! {
         /// Writes the traces of a session without the page cache. The session must not have been
         /// started yet.
         0x0334 WriteDirectly(session: String = NAME),
-        /// Makes a channel without events a shared one: its memory is for channels that join it.
-        0x0335 ShareChannel(channel: ChannelName = RecordForm),
-        /// Adds to a session a channel that uses a part of a shared channel's memory, for events of
-        /// the same kind, with the same contexts and mode.
-        0x0336 JoinChannel(part: NewPart = RecordForm),
+        /// Adds to a session a channel without events of its own, whose memory is divided among
+        /// its parts.
+        0x0335 CreateSharedChannel(new: NewSharedChannel = RecordForm),
+        /// Adds to a session a part of a shared channel: a channel for events of the same kind,
+        /// with the same contexts and mode.
+        0x0336 CreatePart(part: NewPart = RecordForm),
         /// Removes a channel. Its events stay in the session's traces; in a session for snapshots,
         /// they are dropped. Its name can be given again to a channel with the same contexts.
         0x0337 RemoveChannel(channel: ChannelName = RecordForm),
@@ -218,6 +219,18 @@ record! {
 }
 
 record! {
+    /// Shared channel to add to a session.
+    pub struct NewSharedChannel {
+        /// Name of the session that the channel is added to.
+        pub session: String = NAME,
+        /// Configuration of the new channel.
+        pub channel: Channel = RecordForm,
+        /// Set if the channel is for events of the kernel.
+        pub is_kernel: bool = Flag,
+    }
+}
+
+record! {
     /// Channel of a session, by its name.
     pub struct ChannelName {
         /// Name of the session.
@@ -228,14 +241,14 @@ record! {
 }
 
 record! {
-    /// Channel that joins a shared channel.
+    /// Part of a shared channel to add to a session.
     pub struct NewPart {
         /// Name of the session.
         pub session: String = NAME,
         /// Name of the new channel.
         pub channel: String = NAME,
         /// Name of the shared channel.
-        pub shared: String = NAME,
+        pub of: String = NAME,
         /// Maximum size of the new channel's rings, in percent of the shared channel's: 1 to 100.
         pub percent: u32 = Number,
     }

@@ -9,8 +9,8 @@
 //! 24  size of a packet header, u64   128 SLEEPING, u64
 //! 80  bytes of the largest event,     256 DOZING, u64
 //!     u32; 0: the default
-//! 84  wait for room in a full ring,   264 set by a writer if no wake-up
-//!     microseconds, u32; 0: none,         is missed, u64
+//! 84  wait for room in a full ring,   264 REGISTERED, u64
+//!     microseconds, u32; 0: none,
 //!     2^32 - 1: no time limit         512 description of the rings for readers of
 //!                                         a crashed machine's memory, up to the
 //!                                         page's end; writers ignore it
@@ -140,9 +140,9 @@ pub const SLEEPING: usize = 128;
 /// `SLEEPING`, which each event loads.
 #[cfg(not(loom))]
 pub(crate) const DOZING: usize = 256;
-/// Offset of the flag of writers whose process is registered for barriers, in bytes.
+/// Offset of the writers' flag `REGISTERED`, in bytes.
 #[cfg(not(loom))]
-pub(crate) const WAKES_SURELY: usize = 264;
+pub(crate) const REGISTERED: usize = 264;
 
 /// The smallest shape that is valid in both modes.
 impl Default for Shape {

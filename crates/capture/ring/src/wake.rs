@@ -2,7 +2,7 @@
 //! clears it and wakes the reader.
 
 use crate::cells::Cells;
-use crate::shape::{DOZING, SLEEPING, WAKES_SURELY};
+use crate::shape::{DOZING, REGISTERED, SLEEPING};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 impl Cells {
@@ -13,8 +13,8 @@ impl Cells {
     /// 3. The reader checks all rings again, and does not sleep if there is an event.
     /// 4. The reader sleeps until it is woken. Without a barrier, or with a program that is not
     ///    registered for barriers, one wake-up may be missed. So the reader first sleeps for a
-    ///    bounded time, and then repeats steps 1 to 3, unless there was a barrier and all sets have
-    ///    the flag of [`wakes_surely`](Self::wakes_surely).
+    ///    bounded time, and then repeats steps 1 to 3, unless there was a barrier and all sets
+    ///    have `REGISTERED` set.
     ///
     /// A writer stores `WRITE` and then loads `SLEEPING`, without a barrier between them, which
     /// would cost as much as the event. The reader's barrier acts in the writer as well. If it acts
@@ -26,15 +26,15 @@ impl Cells {
         self.set_flag(SLEEPING, 1, SeqCst);
     }
 
-    /// Sets the flag that all threads that write into these rings are registered for barriers.
-    pub(crate) fn promise_wake_ups(&self) {
+    /// Sets `REGISTERED`: all threads that write into these rings are registered for barriers.
+    pub(crate) fn set_registered(&self) {
         // Relaxed: a reader that misses the flag looks once more than it must.
-        self.set_flag(WAKES_SURELY, 1, Relaxed);
+        self.set_flag(REGISTERED, 1, Relaxed);
     }
 
     /// Returns whether all threads that write into these rings are registered for barriers.
-    pub fn wakes_surely(&self) -> bool {
-        self.flag(WAKES_SURELY, Relaxed) != 0
+    pub fn is_registered(&self) -> bool {
+        self.flag(REGISTERED, Relaxed) != 0
     }
 
     /// Clears `SLEEPING`. Returns true if the flag was set; the caller then wakes the reader. The

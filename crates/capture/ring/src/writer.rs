@@ -164,13 +164,13 @@ impl Writer {
         self
     }
 
-    /// Tells the reader that only threads of this process write into the rings. The reader's
-    /// barriers then act in all of them, if the kernel has barriers, and no wake-up is missed.
+    /// Tells the reader that all threads that write into the rings are registered for its barriers,
+    /// if the kernel has barriers. The caller ensures that only threads of this process write.
     #[cfg(not(loom))]
     #[must_use]
-    pub fn with_own_rings(self) -> Writer {
+    pub fn with_registration(self) -> Writer {
         if blkkin_sys::register_for_barriers() {
-            self.cells.promise_wake_ups();
+            self.cells.set_registered();
         }
         self
     }

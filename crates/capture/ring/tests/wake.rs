@@ -72,7 +72,7 @@ fn who_records_wakes_the_reader() {
         }
         for with_sequences in [true, false] {
             let set = Set::new(shape(rings, 4096, 4, Mode::Discard));
-            assert!(!set.cells.wakes_surely());
+            assert!(!set.cells.is_registered());
             let bell = WakeEventfd::new(libc::EFD_CLOEXEC);
             let writer = || {
                 let writer = set.writer(clock).with_eventfd(bell.0.as_raw_fd());
@@ -162,7 +162,7 @@ fn other_process() {
     let map = || SharedMemory::map(file.as_fd()).unwrap();
     let clock = if blkkin_sys::tsc_is_steady() { Clock::Tsc } else { Clock::Monotonic };
     let writer = Writer::new(Cells::new(map()), clock).unwrap();
-    let writer = writer.with_eventfd(bell.parse().unwrap()).with_own_rings();
+    let writer = writer.with_eventfd(bell.parse().unwrap()).with_registration();
     let rings = writer.shape().rings;
     let slot = Slot::new();
     slot.put(Box::new(writer)).unwrap();
@@ -232,7 +232,7 @@ fn race(has_barrier: bool, time: Duration) -> [u64; 3] {
         }
         bell.count();
     }
-    assert!(set.cells.wakes_surely());
+    assert!(set.cells.is_registered());
     other.kill().unwrap();
     other.wait().unwrap();
     [woken, found, missed]

@@ -371,6 +371,15 @@ impl Node {
         }
     }
 
+    /// Removes a program's rings whose removal is over, and gives it new ones for channels that
+    /// still have rules.
+    fn finish_removals(&mut self, id: ConnectionId, now: Instant) {
+        if self.record(|recorder| recorder.take_removed(id, now)) {
+            self.update(id);
+            self.record(|recorder| recorder.ping(id));
+        }
+    }
+
     /// Drains the rings of all programs whose next drain is due.
     pub(crate) fn drain_rings(&mut self, now: Instant) {
         let busy = self.programs.connected.values().filter(|one| one.pace.is_busy(now)).count();
@@ -450,12 +459,7 @@ impl Node {
         for account in over {
             self.record(|recorder| recorder.limit_rings(&account, now));
         }
-        for id in removing {
-            if self.record(|recorder| recorder.take_removed(id, now)) {
-                self.update(id);
-                self.record(|recorder| recorder.ping(id));
-            }
-        }
+        removing.into_iter().for_each(|id| self.finish_removals(id, now));
         for id in self.programs.ids(|one| one.has_released()) {
             let Some(program) = self.programs.get_mut(id) else { continue };
             for attachment in &mut program.attachments {
@@ -552,7 +556,8 @@ impl Node {
             session,
             unsent: to_visit,
             unconfirmed: waits_for,
-            awaits_kernel: self.start_kernel_tracer() && !matches!(follow_up, FollowUp::Remove(_)),
+            // A channel can be removed although the tracer does not run.
+            awaits_kernel: !matches!(follow_up, FollowUp::Remove(_)) && self.start_kernel_tracer(),
             unavailable: Vec::new(),
             deadline,
             follow_up,
@@ -686,9 +691,9 @@ impl Node {
                 trouble
             }
             FollowUp::Remove(_) => {
-                for id in self.programs.ids(|one| one.next_removal().is_some()) {
-                    self.record(|recorder| recorder.take_removed(id, Instant::now()));
-                }
+                let now = Instant::now();
+                let ids = self.programs.ids(|one| one.next_removal().is_some());
+                ids.into_iter().for_each(|id| self.finish_removals(id, now));
                 None
             }
             FollowUp::Destroy { session, name, uid } => {

@@ -213,6 +213,8 @@ impl Program {
         description.iter().for_each(|description| attachment.rings.describe(description));
         attachment.charge_rings();
         if let Some(trace) = self.traces.get_mut(&attachment.session) {
+            // If a channel of this name was removed, its streams go on. With packets numbered from
+            // 0 again, readers would report lost packets.
             attachment.continue_streams(trace)?;
         }
         self.next_drain = Some(Instant::now());
@@ -265,12 +267,13 @@ impl Program {
     }
 
     /// Requests a wake-up by the program's next event. The caller must drain the rings once more
-    /// after this. Returns false if that drain may miss an event that wakes nobody.
+    /// after this. Returns true if each event that this drain misses wakes the agent.
     pub(crate) fn fall_asleep(&mut self) -> bool {
         self.is_asleep = true;
         let written = || self.attachments.iter().filter(|attachment| attachment.is_written);
         written().for_each(|attachment| attachment.rings.fall_asleep());
-        blkkin_sys::barrier_for_all() && written().all(|attachment| attachment.rings.wakes_surely())
+        blkkin_sys::barrier_for_all()
+            && written().all(|attachment| attachment.rings.is_registered())
     }
 
     /// Sets whether the agent dozes: its next drain is far away, and threads of the program wake it

@@ -217,10 +217,15 @@ pub(crate) fn exceeded(error: QuotaError) -> Failed {
 }
 
 /// Returns the error for events in a shared channel.
-fn is_shared(name: &str) -> Failed {
+fn has_no_events(name: &str) -> Failed {
     let what = format!("channel `{name}` is shared, and has no events of its own");
-    let hint = format!("`blkkin channel create NAME --of {name} --share 25%` makes one that has");
+    let hint = format!("`blkkin channel create NAME --of {name} --share 25%` makes a part of it");
     Failed { hint: Some(hint), ..failed(code::BAD_VALUE, what) }
+}
+
+/// Returns the error for a request that names an unknown channel. Commands add the known ones.
+pub(crate) fn no_such_channel(session: &Session, name: &str) -> Failed {
+    failed(code::NO_SUCH_CHANNEL, format!("session `{}` has no channel `{name}`", session.name))
 }
 
 /// Checks that a command runs as the agent's user or as root, as the forwarder does.
@@ -365,8 +370,8 @@ impl RequestHandler<'_> {
                 self.create_channel(at, channel, true)?;
                 Ok(Answer::Done(vec![]))
             }
-            Request::ShareChannel(channel) => self.share_channel(who, &channel),
-            Request::JoinChannel(part) => self.join_channel(who, &part),
+            Request::CreateSharedChannel(new) => self.create_shared_channel(who, new),
+            Request::CreatePart(part) => self.create_part(who, &part),
             Request::RemoveChannel(channel) => self.remove_channel(who, &channel),
             Request::EnableEvents(events) => self.change_events(who, EventChange::ENABLE, events),
             Request::EnableKernelEvents(events) => {
@@ -701,7 +706,7 @@ impl RequestHandler<'_> {
     }
 
     /// Checks that a session can record events of the kernel.
-    fn check_kernel(&self, at: usize) -> Result<(), Failed> {
+    pub(crate) fn check_kernel(&self, at: usize) -> Result<(), Failed> {
         let session = &self.sessions.list[at];
         if session.purpose == Purpose::Snapshot {
             let what =
@@ -750,15 +755,17 @@ impl RequestHandler<'_> {
             && (removed.is_kernel, &removed.channel.contexts) != (is_kernel, &channel.contexts)
         {
             let what = format!(
-                "a channel `{name}` with other contexts was removed, and its events are in the \
+                "a removed channel `{name}`, of another domain or with other contexts, is in the \
                  session's traces"
             );
             let hint = Some("choose another name".to_owned());
             return Err(Failed { hint, ..failed(code::CHANNEL_EXISTS, what) });
         }
         if removed.is_none() && session.channels.len() >= CHANNELS_MAX {
-            let message = format!("session `{}` has {CHANNELS_MAX} channels already", session.name);
-            return Err(failed(code::QUOTA, message));
+            let what =
+                format!("session `{}` has had {CHANNELS_MAX} channels, its limit", session.name);
+            let hint = "a removed channel of the same contexts can come back by its name";
+            return Err(Failed { hint: Some(hint.into()), ..failed(code::QUOTA, what) });
         }
         let bad_value = |why| failed(code::BAD_VALUE, format!("channel `{name}`: {why}"));
         let shape = shape_of(&channel, 0, [0; 16]);
@@ -841,10 +848,7 @@ impl RequestHandler<'_> {
             let present = session.channels.iter().filter(|channel| channel.can_record());
             let names: Vec<&str> = present.map(|channel| &*channel.channel.name).collect();
             let mut failed = match &events.channel {
-                Some(name) => failed(
-                    code::NO_SUCH_CHANNEL,
-                    format!("session `{}` has no channel `{name}`", session.name),
-                ),
+                Some(name) => no_such_channel(session, name),
                 None if names.is_empty() => failed(
                     code::NO_SUCH_CHANNEL,
                     format!("session `{}` has no channel, and so no events", session.name),
@@ -859,7 +863,7 @@ impl RequestHandler<'_> {
             return Err(failed);
         };
         if !channel.can_record() {
-            return Err(is_shared(&channel.channel.name));
+            return Err(has_no_events(&channel.channel.name));
         }
         if channel.is_kernel != is_kernel {
             let name = &channel.channel.name;

@@ -356,10 +356,9 @@ impl Rings {
         self.cells.fall_asleep();
     }
 
-    /// Returns whether the program wakes the agent by the next event in any case, if there was a
-    /// barrier after [`fall_asleep`](Self::fall_asleep).
-    pub(crate) fn wakes_surely(&self) -> bool {
-        self.cells.wakes_surely()
+    /// Returns whether all threads that write into the rings are registered for barriers.
+    pub(crate) fn is_registered(&self) -> bool {
+        self.cells.is_registered()
     }
 
     /// Announces that the next drain is far away. A thread that finds a ring filling up will wake

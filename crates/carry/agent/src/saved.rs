@@ -113,8 +113,9 @@ impl SavedState {
                 }
             }
             StateRecord::Sharing(sharing) => {
-                let channel = self.last_channel();
-                channel.into_iter().for_each(|channel| channel.sharing = Some(sharing.clone()));
+                if let Some(channel) = self.last_channel() {
+                    channel.sharing = Some(sharing);
+                }
             }
             StateRecord::Removed => {
                 self.last_channel().into_iter().for_each(SessionChannel::remove)

@@ -65,7 +65,7 @@ pub(crate) struct SessionChannel {
     pub(crate) channel: Channel,
     /// Set if the channel records events of the kernel; otherwise those of programs.
     pub(crate) is_kernel: bool,
-    /// Part of the channel in the sharing of memory; `None` if it has memory of its own.
+    /// Role of the channel in sharing memory; `None` if it has memory of its own.
     pub(crate) sharing: Option<Sharing>,
     /// Set after the channel was removed. It stays in the list, as its index is the number of its
     /// stream in traces.
@@ -259,23 +259,9 @@ impl SessionChannel {
         !self.is_removed && self.channel.name == name
     }
 
-    /// Returns whether the channel can record events: it was not removed, and is no shared one.
+    /// Returns whether the channel can record events: it was not removed, and is not shared.
     pub(crate) fn can_record(&self) -> bool {
         !self.is_removed && self.sharing != Some(Sharing::Shared)
-    }
-
-    /// Returns the size of the channel's rings, in percent of those of the shared channel `name`;
-    /// `None` if it has no part of them.
-    pub(crate) fn part_of(&self, name: &str) -> Option<u32> {
-        match &self.sharing {
-            Some(Sharing::Part { of, percent }) if of == name => Some(*percent),
-            _ => None,
-        }
-    }
-
-    /// Returns whether the channel has rules.
-    pub(crate) fn has_rules(&self) -> bool {
-        !self.rules.is_empty()
     }
 
     /// Adds a rule; returns false if the channel has too many rules. An earlier rule with the same
@@ -388,6 +374,11 @@ impl WantedRule {
 const EXECUTABLE_SIZE: usize = 1 << 10;
 
 impl Session {
+    /// Returns the index of the channel with a name.
+    pub(crate) fn find_channel(&self, name: &str) -> Option<usize> {
+        self.channels.iter().position(|one| one.is_named(name))
+    }
+
     /// Returns whether the session may record a process. A privileged session may record any
     /// process, another session only processes of its owner.
     pub(crate) fn may_record(&self, process: &Process) -> bool {

@@ -42,8 +42,8 @@ pub struct Delivery {
     created_s: u64,
     /// When to ask the relay next what has arrived; `None` if it has all that was sent.
     acknowledge_at: Option<Instant>,
-    /// Size of the packets that were sent when the relay was last asked, in bytes.
-    bytes_asked: u64,
+    /// Number of bytes sent when acknowledgement was last requested.
+    bytes_at_request: u64,
     /// Number of failures since the relay last acknowledged something.
     failures: u32,
 }
@@ -82,13 +82,13 @@ pub enum Report<'a> {
     Progress(Totals, bool),
 }
 
-/// Pause between questions whether packets have arrived. Each question has a reply, and its answer
-/// is written to a file.
+/// Interval of acknowledgement requests. Each costs a round trip and a write of the positions.
 const ACKNOWLEDGE_PAUSE: Duration = Duration::from_secs(1);
-/// Pause after [`MANY_BYTES`] were sent, or if a trace may have ended.
+/// Interval if a trace may have ended, or after [`UNACKNOWLEDGED_MAX`].
 const ACKNOWLEDGE_PAUSE_MIN: Duration = Duration::from_millis(200);
-/// Size in bytes of packets that are asked about sooner, because a spool holds them until then.
-const MANY_BYTES: u64 = 256 << 10;
+/// Number of bytes after which acknowledgement is requested sooner, because a spool holds them
+/// until then.
+const UNACKNOWLEDGED_MAX: u64 = 256 << 10;
 /// Pause after the first failure in a row. It doubles up to the longest one.
 const RETRY_PAUSE_MIN: Duration = Duration::from_millis(100);
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(5);
@@ -130,7 +130,7 @@ impl Delivery {
             can_save: true,
             created_s: 0,
             acknowledge_at: None,
-            bytes_asked: 0,
+            bytes_at_request: 0,
             failures: 0,
         }
     }
@@ -225,7 +225,7 @@ impl Delivery {
                 clocks.begin(new.connection())?;
                 report(Report::Connected(new.path()));
                 self.has_connected = true;
-                self.bytes_asked = 0;
+                self.bytes_at_request = 0;
                 none.insert(new)
             }
         };
@@ -249,7 +249,7 @@ impl Delivery {
         }
         if self.acknowledge_at.is_some_and(|due| due <= now) {
             self.acknowledge_at = None;
-            self.bytes_asked = forwarder.totals().bytes;
+            self.bytes_at_request = forwarder.totals().bytes;
             let is_complete = forwarder.acknowledge(positions)?;
             // Without the file, an interrupted delivery sends some packets again. The space of the
             // delivered packets may be what the file needs.
@@ -265,12 +265,11 @@ impl Delivery {
         if changes.in_tree || self.acknowledge_at.is_none() {
             forwarder.close_ended(positions, &mut |line| report(Report::Damaged(line)))?;
         }
-        let is_urgent =
-            changes.in_tree || forwarder.totals().bytes - self.bytes_asked >= MANY_BYTES;
+        let is_urgent = changes.in_tree
+            || forwarder.totals().bytes - self.bytes_at_request >= UNACKNOWLEDGED_MAX;
         if forwarder.has_unacknowledged() {
             let pause = if is_urgent { ACKNOWLEDGE_PAUSE_MIN } else { ACKNOWLEDGE_PAUSE };
-            let due = self.acknowledge_at.map_or(now + pause, |due| due.min(now + pause));
-            self.acknowledge_at = Some(due);
+            self.acknowledge_at = self.acknowledge_at.into_iter().chain([now + pause]).min();
         }
         let due = forwarder.next_beacon().into_iter().chain(self.acknowledge_at).min();
         let timeout = due.map_or(WAIT_MAX, |due| due.saturating_duration_since(now));

@@ -299,13 +299,11 @@ impl SpoolStream {
     fn open(name: &str, trace: &Path) -> io::Result<Option<SpoolStream>> {
         let path = index_path(trace, name);
         // Producers make both files before the first packet.
-        let open = |path: &Path| match File::open(path) {
+        let open = |path: &Path| match File::open(path).inspect(keep_access_time) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             file => file.map(Some),
         };
-        let opened = (open(&trace.join(name))?, open(&path)?);
-        opened.0.iter().chain(&opened.1).for_each(keep_access_time);
-        let (Some(data), Some(index)) = opened else {
+        let (Some(data), Some(index)) = (open(&trace.join(name))?, open(&path)?) else {
             return Ok(None);
         };
         let mut header = [0; INDEX_HEADER_SIZE];

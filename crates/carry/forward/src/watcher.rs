@@ -95,8 +95,7 @@ impl Watcher {
         }
         // A later recorder has replaced the file.
         self.complete = None;
-        let Ok(file) = File::open(&path) else { return };
-        keep_access_time(&file);
+        let Ok(file) = File::open(&path).inspect(keep_access_time) else { return };
         let watch = inotify::add_watch(&tree.inotify, &path, WatchFlags::MODIFY);
         self.complete = watch.ok().map(|watch| (file, watch));
     }

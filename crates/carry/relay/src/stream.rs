@@ -169,9 +169,8 @@ impl State {
 impl Part {
     fn create(stream: &Stream, chunk: Arc<Chunk>, first: u64, base: u64) -> io::Result<Part> {
         let create = |path: PathBuf| {
-            let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
-            keep_access_time(&file);
-            io::Result::Ok(file)
+            let file = OpenOptions::new().read(true).write(true).create_new(true).open(path);
+            file.inspect(keep_access_time)
         };
         let has_index = !stream.is_metadata && !stream.is_snapshot;
         // A directory is a trace for readers once it has metadata.

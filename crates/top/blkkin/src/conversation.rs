@@ -10,7 +10,7 @@ use crate::reach;
 use crate::values;
 use blkkin_client::{Client, Timeouts};
 use blkkin_control::{
-    Channel, ChannelName, Chunks, Fault, Forwarding, Loss, NewChannel, NewPart, Reach, Reason,
+    Channel, Chunks, Fault, Forwarding, Loss, NewChannel, NewPart, NewSharedChannel, Reach, Reason,
     RecentSnapshot, RedactedEvents, RedactedRule, Reply, Request, Retention, SessionState, Sharing,
     code,
 };
@@ -169,22 +169,18 @@ impl SessionChannel {
 
     /// Returns the request that makes the channel in a session.
     pub(crate) fn create_request(&self, session: String) -> Request {
-        if let Some(Sharing::Part { of, percent }) = &self.sharing {
-            let (channel, shared, percent) = (self.channel.name.clone(), of.clone(), *percent);
-            return Request::JoinChannel(NewPart { session, channel, shared, percent });
+        let (channel, is_kernel) = (self.channel.clone(), self.is_kernel);
+        match &self.sharing {
+            Some(Sharing::Part { of, percent }) => {
+                let (channel, of, percent) = (channel.name, of.clone(), *percent);
+                Request::CreatePart(NewPart { session, channel, of, percent })
+            }
+            Some(Sharing::Shared) => {
+                Request::CreateSharedChannel(NewSharedChannel { session, channel, is_kernel })
+            }
+            None if is_kernel => Request::CreateKernelChannel(NewChannel { session, channel }),
+            None => Request::CreateChannel(NewChannel { session, channel }),
         }
-        let new = NewChannel { session, channel: self.channel.clone() };
-        match self.is_kernel {
-            true => Request::CreateKernelChannel(new),
-            false => Request::CreateChannel(new),
-        }
-    }
-
-    /// Returns the request that makes the channel a shared one, if it is to be shared.
-    pub(crate) fn share_request(&self, session: String) -> Option<Request> {
-        let channel = self.channel.name.clone();
-        let is_shared = self.sharing == Some(Sharing::Shared);
-        is_shared.then_some(Request::ShareChannel(ChannelName { session, channel }))
     }
 
     /// Returns the source of the channel's events, by its name in LTTng.
@@ -325,12 +321,18 @@ impl AgentConnection {
                 names => Some(nearest(session?, &names, "session")),
             },
             code::NO_SUCH_CHANNEL | code::WHICH_CHANNEL => {
-                let request = Request::ListSessions(Some(session?.to_owned()));
-                let group_by_session = group_by_session(self.client.request_all(&request).ok()?);
+                let list = Request::ListSessions(Some(session?.to_owned()));
+                let group_by_session = group_by_session(self.client.request_all(&list).ok()?);
                 let channels = group_by_session
                     .into_iter()
                     .flat_map(|group_by_session| group_by_session.channels);
-                let names: Vec<String> = channels.map(|one| one.channel.name).collect();
+                let is_meant = |one: &SessionChannel| match request {
+                    Request::CreatePart(_) => one.sharing == Some(Sharing::Shared),
+                    Request::RemoveChannel(_) => true,
+                    _ => one.sharing != Some(Sharing::Shared),
+                };
+                let meant = channels.filter(is_meant);
+                let names: Vec<String> = meant.map(|one| one.channel.name).collect();
                 match channel {
                     _ if names.is_empty() => None,
                     Some(channel) => Some(nearest(channel, &names, "channel")),
@@ -398,9 +400,9 @@ fn group_by_session(replies: Vec<Reply>) -> Vec<SessionDetails> {
                 last.channels.push(SessionChannel::new(channel, true));
             }
             (Reply::Sharing(sharing), Some(last)) => {
-                last.channels.last_mut().into_iter().for_each(|channel| {
-                    channel.sharing = Some(sharing.clone());
-                });
+                if let Some(channel) = last.channels.last_mut() {
+                    channel.sharing = Some(sharing);
+                }
             }
             (Reply::Rule(rule), Some(last)) => {
                 last.rules.push(RedactedRule { rule, redactions: Vec::new() });
@@ -442,10 +444,9 @@ fn names_of(request: &Request) -> (Option<&str>, Option<&str>) {
         Request::CreateChannel(new) | Request::CreateKernelChannel(new) => {
             (Some(&new.session), Some(&new.channel.name))
         }
-        Request::ShareChannel(named) | Request::RemoveChannel(named) => {
-            (Some(&named.session), Some(&named.channel))
-        }
-        Request::JoinChannel(part) => (Some(&part.session), Some(&part.shared)),
+        Request::CreateSharedChannel(new) => (Some(&new.session), Some(&new.channel.name)),
+        Request::CreatePart(part) => (Some(&part.session), Some(&part.of)),
+        Request::RemoveChannel(named) => (Some(&named.session), Some(&named.channel)),
         Request::EnableEvents(events)
         | Request::DisableEvents(events)
         | Request::EnableKernelEvents(events)
@@ -478,8 +479,9 @@ fn part(fault: &Fault) -> &'static str {
         ("CreateSession" | "CreateRetainingSession", "name") | (_, "session") => {
             "the session's name"
         }
-        ("CreateChannel" | "CreateKernelChannel", "name") | (_, "channel") => "the channel's name",
-        (_, "shared" | "of") => "the shared channel's name",
+        ("CreateChannel" | "CreateKernelChannel" | "CreateSharedChannel", "name")
+        | (_, "channel") => "the channel's name",
+        (_, "of") => "the shared channel's name",
         (_, "name_pattern") => "the pattern of chunks' names",
         (_, "command") => "the command for chunks",
         (_, "contexts") => "the contexts",

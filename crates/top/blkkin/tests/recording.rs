@@ -116,6 +116,9 @@ fn recordings_go_on_in_the_background() {
 /// the terminal is closed.
 #[test]
 fn terminals_leave_recordings() {
+    if !["script", "bash", "mkfifo"].iter().all(|program| support::is_installed(program)) {
+        return support::skip("terminals_leave_recordings", "script, bash or mkfifo is missing");
+    }
     let node = Node::new();
     let output = node.output();
     let path = output.to_str().expect("text");
@@ -124,21 +127,20 @@ fn terminals_leave_recordings() {
     let words = record.get_args().chain([own.as_os_str()]).map(|word| word.to_string_lossy());
     let words: Vec<String> = words.map(|word| format!("'{word}'")).collect();
     let program = record.get_program().to_string_lossy();
-    // The program ends with its input, which the key must not end.
+    // The program ends with its input.
+    let input = node.directory.path().join("input");
+    support::run(Command::new("mkfifo").arg(&input));
     let line = format!(
-        "'{program}' {} --exact program --ignored --nocapture < <(trap '' QUIT; sleep 4)\n",
-        words.join(" ")
+        "'{program}' {} --exact program --ignored --nocapture < '{}'\n",
+        words.join(" "),
+        input.display()
     );
     let mut terminal = Command::new("script");
     terminal.args(["-q", "-c", "bash --norc --noprofile -i", "/dev/null"]);
-    for (name, value) in record.get_envs() {
-        match value {
-            Some(value) => terminal.env(name, value),
-            None => terminal.env_remove(name),
-        };
-    }
+    support::copy_environment(&record, &mut terminal);
     let (mut shown, mut keys) = Follower::start_with_input(&mut terminal);
     keys.write_all(line.as_bytes()).expect("a command");
+    let input = std::fs::File::options().write(true).open(&input).expect("its reader");
     eventually("it is recorded", || (!traces_below(&output).is_empty()).then_some(()));
     keys.write_all(b"\x1c").expect("a key");
     let note = eventually("it is left", || {
@@ -156,6 +158,7 @@ fn terminals_leave_recordings() {
     for _ in 0..200 {
         assert!(view.line().contains("test:number"));
     }
+    drop(input);
     let is_over = || !std::path::Path::new(&format!("/proc/{process}")).exists();
     eventually("the recording ends", || is_over().then_some(()));
     let (numbers, lost) = read(&output);

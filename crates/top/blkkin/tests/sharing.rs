@@ -3,6 +3,7 @@
 
 mod support;
 
+use blkkin_sys::testing::mapped_files;
 use serde_json::Value;
 use std::process::Command;
 use support::node::{self, Node, Program, check_distinct, eventually, read, traces_below};
@@ -42,8 +43,7 @@ fn channels(node: &Node) -> Vec<(String, u64, Option<u64>, bool)> {
 
 /// Returns whether a program has memory of rings.
 fn has_rings(program: &Program) -> bool {
-    let maps = std::fs::read_to_string(format!("/proc/{}/maps", program.id()));
-    maps.expect("its memory").contains("blkkin-rings")
+    mapped_files(program.id(), "memfd:blkkin-rings").expect("its memory") > 0
 }
 
 /// A channel leaves and comes back while its program records: all events from each time in between
@@ -66,15 +66,15 @@ fn channels_come_and_go() {
     ];
     assert_eq!(channels(&node), expected);
     let list = node.run(&["channel", "list"]);
-    for words in ["shared, 25 % left", "50 % of all, at most 60 %", "25 % of all"] {
+    for words in ["25 % free", "50 % of all, at most 60 %", "25 % of all"] {
         assert!(list.contains(words), "{list}");
     }
     let join = ["channel", "create", "more", "--of", "all", "--share", "50%"];
-    refused(&node, &join, "25 % of channel `all` are left");
+    refused(&node, &join, "only 25 % of channel `all` is free");
     refused(&node, &["channel", "create", "x", "--of", "half", "--share", "5%"], "is not shared");
     refused(&node, &["channel", "create", "x", "--of", "all", "--share", "0%"], "1% to 100%");
     refused(&node, &["event", "enable", "-c", "all", "test:*"], "has no events of its own");
-    refused(&node, &["channel", "remove", "all"], "is shared by half (60 %), quarter (25 %)");
+    refused(&node, &["channel", "remove", "all"], "is divided among half (50 %), quarter (25 %)");
     refused(&node, &["channel", "remove", "none"], "the channels are `all`, `half`, `quarter`");
 
     node.run(&["event", "enable", "-c", "half", "test:*"]);
@@ -99,7 +99,7 @@ fn channels_come_and_go() {
     let _agent = node.agent();
     assert_eq!(channels(&node), [expected[0].clone(), expected[2].clone()]);
     eventually("the program is back", || (!node.applications().is_empty()).then_some(()));
-    refused(&node, &["channel", "create", "half"], "with other contexts was removed");
+    refused(&node, &["channel", "create", "half"], "a removed channel `half`");
     node.run(&["channel", "create", "half", "--of", "all", "--share", "70%"]);
     node.run(&["event", "enable", "-c", "half", "test:*"]);
     let second = program.count();

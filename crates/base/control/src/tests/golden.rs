@@ -11,8 +11,8 @@ use crate::{
     ChannelName, ChannelRule, Chunk, Chunks, Clock, Context, Decoder, Destination, DroppedPackets,
     EventRule, EventType, Events, EvictedRings, Failed, Field, FieldKind, ForwardProgress,
     ForwardReport, ForwardTask, Forwarding, FromApplication, Hello, Hook, HookReport, KeepChannel,
-    KernelRule, Level, Levels, Loss, Mode, NewChannel, NewPart, Opening, Orphan, Processes,
-    Purpose, Quota, Reach, RecentSnapshot, RedactedEvents, RedactedRule, Redaction,
+    KernelRule, Level, Levels, Loss, Mode, NewChannel, NewPart, NewSharedChannel, Opening, Orphan,
+    Processes, Purpose, Quota, Reach, RecentSnapshot, RedactedEvents, RedactedRule, Redaction,
     RedactionMethod, Refused, Reply, Request, RetainingSession, Retention, Ring, RingTotals, Role,
     Rotation, Rule, Selection, Session, SessionForward, SessionLimit, SessionRotation,
     SessionState, Sharing, Snapshot, SpanSlot, SpoolSize, ToApplication, Unavailable, Version,
@@ -374,12 +374,19 @@ fn requests() {
         (Request::RotateSession("s".into()), r#"05000000 3103 01000000"s""#),
         (Request::ListChunks("s".into()), r#"05000000 3203 01000000"s""#),
         (Request::WriteDirectly("s".into()), r#"05000000 3403 01000000"s""#),
-        (Request::ShareChannel(named()), r#"0a000000 3503 01000000"s" 01000000"c""#),
         (
-            Request::JoinChannel(NewPart {
+            Request::CreateSharedChannel(NewSharedChannel {
+                session: "s".into(),
+                channel: Channel::named("c"),
+                is_kernel: true,
+            }),
+            r#"15000000 3503 01000000"s" 01000000"c" 00 00 00 0000 00000000 00 01"#,
+        ),
+        (
+            Request::CreatePart(NewPart {
                 session: "s".into(),
                 channel: "c".into(),
-                shared: "d".into(),
+                of: "d".into(),
                 percent: 25,
             }),
             r#"13000000 3603 01000000"s" 01000000"c" 01000000"d" 19000000"#,

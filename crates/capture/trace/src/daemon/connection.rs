@@ -476,7 +476,7 @@ fn attach(
     let number = eventfd.get().map_or(-1, AsRawFd::as_raw_fd);
     let memory = RegisteredDescriptor::new(raise(memory), OTHER)
         .ok_or_else(|| invalid("there is no memory"))?;
-    let writer = Box::new(writer.with_eventfd(number).with_own_rings());
+    let writer = Box::new(writer.with_eventfd(number).with_registration());
     match replaced.take() {
         Some(Orphan { rings: OrphanRings::Live(Channel { attached: Some(old), .. }), since })
             if old.has_contexts == has_contexts =>

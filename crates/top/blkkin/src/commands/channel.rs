@@ -14,8 +14,8 @@ use clap_complete::engine::ArgValueCandidates;
 #[command(
     before_help = "Examples:\n  \
         blkkin channel create main -s web --subbuf-size 1M --num-subbuf 8\n  \
-        blkkin channel create flight --overwrite --context pid,tid,procname\n  \
-        blkkin channel create audit --of flight --share 25%     a part of a shared one\n  \
+        blkkin channel create all --shared --overwrite --context pid,tid,procname\n  \
+        blkkin channel create audit --of all --share 25%        a part of its memory\n  \
         blkkin channel remove audit -s web\n  \
         blkkin channel list -s web",
     after_help = crate::help::AGENT_HELP,
@@ -39,9 +39,9 @@ enum Command {
 /// The agent chooses values for options that are not given. Each traced program has one ring per
 /// CPU, of --num-subbuf times --subbuf-size bytes.
 ///
-/// The rings of a --shared channel are divided among channels that join it with --of and --share,
-/// and leave it by `channel remove`, while the session records. A flood of events in one of them
-/// takes no memory of the others, and pushes out none of their events.
+/// The memory of a --shared channel is divided among its parts, which --of and --share make and
+/// `channel remove` removes, also while the session records. A flood of events in one part takes no
+/// memory of the others, and pushes out none of their events.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
@@ -50,7 +50,7 @@ enum Command {
         blkkin channel create main --blocking=20ms            wait for room, then drop\n  \
         blkkin channel create flight -s web --overwrite       the newest events are kept\n  \
         blkkin channel create disks --kernel --num-subbuf 32  for events of the kernel\n  \
-        blkkin channel create all -s web --shared             for channels that join it\n  \
+        blkkin channel create all -s web --shared             to be divided\n  \
         blkkin channel create audit -s web --of all --share 25%\n  \
         blkkin channel create main --context pid,tid,procname,'$app.db:query'",
     after_help = crate::help::AGENT_HELP
@@ -83,11 +83,11 @@ struct Create {
     #[arg(long, value_name = "N", value_parser = values::count, help_heading = "Ring")]
     num_subbuf: Option<u32>,
 
-    /// Make a channel whose rings are for others that join it
+    /// Make a channel without events of its own, whose memory is divided among its parts
     #[arg(long, help_heading = "Sharing")]
     shared: bool,
 
-    /// Join this shared channel, whose contexts and mode the new one has
+    /// Make a part of this shared channel, whose mode and contexts apply
     #[arg(
         long,
         value_name = "SHARED",
@@ -101,7 +101,8 @@ struct Create {
     )]
     of: Option<String>,
 
-    /// Largest part of the shared channel's rings; their size is a power of two, so it may be less
+    /// Maximum size of the part's rings, in percent of the shared channel's; rounded down to a
+    /// power of two
     #[arg(
         long,
         value_name = "PERCENT",
@@ -194,9 +195,6 @@ fn create(args: Create) -> Result<Exit, Error> {
     let new = SessionChannel { channel, is_kernel: args.kernel, sharing };
     let create = |session| new.create_request(session);
     let done = args.agent.request_for_session(args.session.name(), create)?;
-    if let Some(share) = new.share_request(done.session.clone()) {
-        args.agent.request_for_session(Some(&done.session), |_| share.clone())?;
-    }
     let words = format!("channel `{name}` made in session `{}`", done.session);
     args.agent.report(&done, "channel create", words, &[("channel", name.into())])?;
     Ok(Exit::Ok)

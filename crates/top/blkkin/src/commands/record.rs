@@ -42,8 +42,9 @@ const RECORD_HELP: &str = "Exit status: that of the command; 3 if it was 0 and s
 /// the command leaves running are recorded until they end, or until Ctrl-C. The exit status is that
 /// of the command, or 3 if the command succeeded but events were lost.
 ///
-/// Ctrl-\ at a terminal leaves: command and recording go on in the background, and the shell
-/// prompts again.
+/// Ctrl-\ at a terminal moves the command and its recording to the background, and the shell
+/// prompts again. The command does not end by this key then, and cannot read from the terminal any
+/// more.
 ///
 /// If the trace is divided into chunks, SIGUSR2 to this process closes the chunk that is being
 /// written.
@@ -122,13 +123,9 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "json")]
     detach: bool,
 
-    /// Be the process in the background that `--detach` starts, for this directory
+    /// Be the process that records to this directory, for another one that may leave
     #[arg(long, value_name = "DIR", hide = true)]
-    detached: Option<PathBuf>,
-
-    /// Be the process that records to this directory, which Ctrl-\ leaves in the background
-    #[arg(long, value_name = "DIR", hide = true)]
-    attached: Option<PathBuf>,
+    recorder: Option<PathBuf>,
 
     /// Print the summary as JSON, on standard output
     #[arg(long)]
@@ -152,21 +149,21 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     }
     event::check_patterns(&args.events)?;
     let name = name_of(program);
-    let own = args.detached.as_ref().or(args.attached.as_ref());
-    let output = own.or(args.output.as_ref()).cloned();
+    let output = args.recorder.as_ref().or(args.output.as_ref()).cloned();
     let output = output.unwrap_or_else(|| format!("{name}-{}", blkkin_agent::date_now()).into());
     let output = std::path::absolute(&output)
         .map_err(|error| Error::failed(format!("cannot use `{}`: {error}", output.display())))?;
 
-    if args.detach {
-        return detach::run(&output);
-    }
-    if args.detached.is_some() {
-        let _ = rustix::process::setsid();
-    } else if args.attached.is_some() {
-        blkkin_sys::process::ignore_quit_signal();
-    } else if detach::can_leave() {
-        return detach::run_until_left(&output);
+    match (&args.recorder, args.detach) {
+        (None, true) => return detach::run(&output),
+        // The JSON object on standard output would follow what is printed when Ctrl-\ leaves.
+        (None, false) if !args.json && detach::can_leave() => {
+            return detach::run_until_left(&output);
+        }
+        (None, false) => drop(signal_hook::flag::register(SIGQUIT, Arc::default())),
+        (Some(_), true) => drop(rustix::process::setsid()),
+        // The command inherits this, as Ctrl-\ reaches it, too.
+        (Some(_), false) => blkkin_sys::process::ignore_quit_signal(),
     }
     let mut agent = PrivateAgent::start("blkkin record")?;
     let rotation = args.rotation.rotation();
@@ -179,10 +176,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     let mut switch = Switch::listen(&name, is_divided)?;
     let begun = Instant::now();
     let command = agent.command(&args.command);
-    let begin = || if args.detached.is_some() { detach::tell(&output) } else { Ok(()) };
-    let can_be_left = args.attached.is_some();
-    let tick = || switch.check(agent.client());
-    let status = run_command(command, &output, can_be_left, begin, tick)?;
+    let begin = || if args.detach { detach::tell(&output) } else { Ok(()) };
+    let status = run_command(command, &output, begin, || switch.check(agent.client()))?;
     let running_programs =
         wait_for_programs(agent.client(), args.no_wait, |client| switch.check(client))?;
     let took = begun.elapsed();
@@ -324,22 +319,16 @@ fn reap(command: Option<Pid>) -> bool {
     has_others
 }
 
-/// Runs the command until it ends. With `can_be_left`, Ctrl-\ leaves the command in the background,
-/// so it ignores SIGQUIT like this process. Calls `begin` when it has started, and `tick` at
-/// intervals.
+/// Runs the command until it ends. Calls `begin` when it has started, and `tick` at intervals.
 fn run_command(
     mut command: Command,
     output: &Path,
-    can_be_left: bool,
     begin: impl FnOnce() -> std::io::Result<()>,
     tick: impl FnMut(),
 ) -> Result<ExitStatus, Error> {
     // Ctrl-C is meant for the command, which receives it too; this process waits for the command.
     let asked = Arc::new(AtomicBool::new(false));
     let _ = signal_hook::flag::register(SIGINT, Arc::default());
-    if !can_be_left {
-        let _ = signal_hook::flag::register(SIGQUIT, Arc::default());
-    }
     for signal in ending_signals().filter(|signal| *signal != SIGINT) {
         let _ = signal_hook::flag::register(signal, asked.clone());
     }

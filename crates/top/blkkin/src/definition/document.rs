@@ -62,6 +62,10 @@ impl Table {
         Some((line, value))
     }
 
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.entries.iter().any(|(own, ..)| own == key)
+    }
+
     /// Returns the line of a key, or else that of the table's heading.
     pub(super) fn line_of(&self, key: &str) -> usize {
         let entry = self.entries.iter().find(|(own, ..)| own == key);

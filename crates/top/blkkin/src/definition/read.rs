@@ -19,12 +19,10 @@ const SESSION_KEYS: [&str; 9] =
     ["name", "purpose", "output", "net", "size-max", "direct", "drop", "keep", "memory"];
 const CHUNK_KEYS: [&str; 7] =
     ["size", "age", "files", "total", "name-pattern", "on-chunk", "on-chunk-timeout"];
-const PART_KEYS: [&str; 4] = ["name", "domain", "of", "share"];
-const CHANNEL_KEYS: [&str; 11] = [
+const PART_KEYS: [&str; 3] = ["name", "of", "share"];
+const CHANNEL_KEYS: [&str; 9] = [
     "name",
     "domain",
-    "of",
-    "share",
     "shared",
     "overwrite",
     "subbuf-size",
@@ -81,18 +79,10 @@ impl Definition {
                 "chunks" => rotation = Some((table.line, read_rotation(table)?)),
                 "channel" => {
                     let line = table.line;
-                    let channel = read_channel(table)?;
+                    let channel = read_channel(table, &channels)?;
                     let name = &channel.channel.name;
                     if channels.iter().any(|one| one.channel.name == *name) {
                         let message = format!("there is a channel `{name}` already");
-                        return Err(FileError::new(line, message));
-                    }
-                    if let Some(Sharing::Part { of, .. }) = &channel.sharing
-                        && !channels.iter().any(|one| {
-                            one.channel.name == *of && one.sharing == Some(Sharing::Shared)
-                        })
-                    {
-                        let message = format!("there is no channel `{of}` with `shared` above");
                         return Err(FileError::new(line, message));
                     }
                     channels.push(channel);
@@ -301,7 +291,10 @@ fn read_rotation(mut table: Table) -> Result<Rotation, FileError> {
     })
 }
 
-fn read_channel(mut table: Table) -> Result<SessionChannel, FileError> {
+fn read_channel(mut table: Table, above: &[SessionChannel]) -> Result<SessionChannel, FileError> {
+    if table.has("of") || table.has("share") {
+        return read_part(table, above);
+    }
     table.check_keys(&CHANNEL_KEYS)?;
     let name = text(&mut table, "name")?;
     let (_, name) = required(&table, "name", name)?;
@@ -314,13 +307,6 @@ fn read_channel(mut table: Table) -> Result<SessionChannel, FileError> {
             return Err(error.suggest(&word, &["user", "kernel"]));
         }
     };
-    if let Some((_, of)) = text(&mut table, "of")? {
-        table.check_keys(&PART_KEYS)?;
-        let percent = option(&mut table, "share", values::percent)?;
-        let percent = required(&table, "share", percent)?;
-        let channel = SessionChannel::new(Channel::named(name), is_kernel);
-        return Ok(SessionChannel { sharing: Some(Sharing::Part { of, percent }), ..channel });
-    }
     let is_shared = flag(&mut table, "shared")?.unwrap_or(false);
     let overwrites = flag(&mut table, "overwrite")?.unwrap_or(false);
     let context = |value| item_text(value).and_then(|text| values::context(&text));
@@ -336,6 +322,26 @@ fn read_channel(mut table: Table) -> Result<SessionChannel, FileError> {
     };
     let sharing = is_shared.then_some(Sharing::Shared);
     Ok(SessionChannel { channel, is_kernel, sharing })
+}
+
+/// Reads a part of a shared channel, which must be above.
+fn read_part(mut table: Table, above: &[SessionChannel]) -> Result<SessionChannel, FileError> {
+    table.check_keys(&PART_KEYS)?;
+    let name = text(&mut table, "name")?;
+    let (_, name) = required(&table, "name", name)?;
+    let of = text(&mut table, "of")?;
+    let (line, of) = required(&table, "of", of)?;
+    let is_meant =
+        |one: &&SessionChannel| one.channel.name == of && one.sharing == Some(Sharing::Shared);
+    let Some(shared) = above.iter().find(is_meant) else {
+        let error = wrong(line, "of", format!("there is no shared channel `{of}` above"));
+        let hint = Some("its [[channel]] has `shared = true`".to_owned());
+        return Err(FileError { hint, ..error });
+    };
+    let percent = option(&mut table, "share", values::percent)?;
+    let percent = required(&table, "share", percent)?;
+    let channel = SessionChannel::new(Channel::named(name), shared.is_kernel);
+    Ok(SessionChannel { sharing: Some(Sharing::Part { of, percent }), ..channel })
 }
 
 fn read_rule(mut table: Table, channels: &[SessionChannel]) -> Result<RedactedRule, FileError> {

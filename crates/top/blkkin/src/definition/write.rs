@@ -61,13 +61,13 @@ impl Definition {
             let channel = &listed.channel;
             out.heading("[[channel]]");
             out.put("name", Some(channel.name.as_str()));
-            out.put("domain", Some(listed.domain()));
             if let Some(Sharing::Part { of, percent }) = &listed.sharing {
-                // The shared channel has all else.
+                // All other settings are the shared channel's.
                 out.put("of", Some(of.as_str()));
                 out.put("share", Some(format!("{percent}%")));
                 continue;
             }
+            out.put("domain", Some(listed.domain()));
             out.put("shared", listed.sharing.is_some().then_some(true));
             out.put("overwrite", (channel.mode == Mode::Overwrite).then_some(true));
             out.put("subbuf-size", channel.subbuffer_size.map(bytes_text));

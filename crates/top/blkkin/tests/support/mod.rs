@@ -38,13 +38,18 @@ pub fn with_limit(limit: &str, command: &Command) -> Command {
     limited.arg("-c").arg(format!("ulimit {limit} && exec \"$0\" \"$@\""));
     limited.arg(command.get_program()).args(command.get_args());
     limited.current_dir(command.get_current_dir().unwrap_or(Path::new(".")));
-    for (name, value) in command.get_envs() {
+    copy_environment(command, &mut limited);
+    limited
+}
+
+/// Gives a command the changes of another one's environment.
+pub fn copy_environment(from: &Command, to: &mut Command) {
+    for (name, value) in from.get_envs() {
         match value {
-            Some(value) => limited.env(name, value),
-            None => limited.env_remove(name),
+            Some(value) => to.env(name, value),
+            None => to.env_remove(name),
         };
     }
-    limited
 }
 
 /// Copies the program to where each user can run it; `None` if this user cannot become another one.

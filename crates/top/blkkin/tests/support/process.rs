@@ -31,17 +31,17 @@ pub struct Ended {
 
 impl Running {
     pub fn start(command: &mut Command) -> Running {
-        Running::start_as(command.stdin(Stdio::null()))
+        Running::spawn(command.stdin(Stdio::null()))
     }
 
     /// Starts a program that reads what the test writes.
     pub fn start_with_input(command: &mut Command) -> (Running, ChildStdin) {
-        let mut running = Running::start_as(command.stdin(Stdio::piped()));
+        let mut running = Running::spawn(command.stdin(Stdio::piped()));
         let input = running.child.stdin.take().expect("a pipe");
         (running, input)
     }
 
-    fn start_as(command: &mut Command) -> Running {
+    fn spawn(command: &mut Command) -> Running {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
         let lines = lines_of(child.stdout.take().expect("a pipe"));

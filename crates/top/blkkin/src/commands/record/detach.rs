@@ -1,6 +1,7 @@
 //! Recording in a process of its own, which goes on in the background: from its start with
 //! `blkkin record --detach`, or from the moment when Ctrl-\ is typed at the terminal.
 
+use super::FOLLOW_PAUSE;
 use crate::conversation::print;
 use crate::exit::{Error, Exit, note};
 use crate::interrupt::ending_signals;
@@ -32,7 +33,7 @@ pub(super) fn run(output: &Path) -> Result<Exit, Error> {
         told.hint("--output names another directory")
     })?;
     let mut process = Command::new(own_program().map_err(failed)?)
-        .args(words(DETACHED, output))
+        .args(words(output))
         .stdin(Stdio::null())
         .stdout(file.try_clone().map_err(failed)?)
         .stderr(file)
@@ -55,23 +56,23 @@ pub(super) fn run(output: &Path) -> Result<Exit, Error> {
         }
         std::thread::sleep(PAUSE);
     }
-    let messages = format!("and {} has its messages", log.display());
-    told(output, process.id(), &messages)
+    let messages = format!("{} has its messages", log.display());
+    announce_background(output, process.id(), &messages)
 }
 
-/// Tells where a recording in the background is, and prints its directory.
-fn told(output: &Path, process: u32, messages: &str) -> Result<Exit, Error> {
+/// Prints where a recording in the background is; `messages` says where its messages are.
+fn announce_background(output: &Path, process: u32, messages: &str) -> Result<Exit, Error> {
     let shown = output.display();
     note(&format!(
         "recording in the background; `blkkin view --follow {shown}` shows the events, \
-         `kill {process}` ends it, {messages}:"
+         `kill {process}` ends it, and {messages}:"
     ));
     print(&format!("{shown}\n"))?;
     Ok(Exit::Ok)
 }
 
-/// Returns whether Ctrl-\ can leave the recording: the process has a terminal, and other processes
-/// keep it open.
+/// Returns whether Ctrl-\ can leave the recording: the process has a terminal, and is no session
+/// leader, at whose end the kernel would send SIGHUP to the recording.
 pub(super) fn can_leave() -> bool {
     let own = Some(rustix::process::getpid());
     let has_terminal = io::stdin().is_terminal() || io::stderr().is_terminal();
@@ -88,28 +89,30 @@ pub(super) fn run_until_left(output: &Path) -> Result<Exit, Error> {
         let flag: Arc<AtomicBool> = Arc::default();
         signal_hook::flag::register(signal, flag.clone()).map(|_| flag)
     };
-    let left = flag(SIGQUIT)?;
+    let is_left = flag(SIGQUIT)?;
     let others = ending_signals().chain([SIGUSR2]).filter(|signal| *signal != SIGINT);
     let forwarded: Vec<(i32, Arc<AtomicBool>)> =
         others.map(|signal| Ok((signal, flag(signal)?))).collect::<io::Result<_>>()?;
-    let mut process = Command::new(own_program().map_err(failed)?)
-        .args(words(ATTACHED, output))
-        .spawn()
-        .map_err(failed)?;
+    let mut process =
+        Command::new(own_program().map_err(failed)?).args(words(output)).spawn().map_err(failed)?;
     let pid = Pid::from_child(&process);
     let (done, ended) = std::sync::mpsc::channel();
     std::thread::spawn(move || done.send(process.wait()));
     loop {
-        match ended.recv_timeout(PAUSE * 5) {
+        match ended.recv_timeout(FOLLOW_PAUSE) {
             Ok(status) => return Ok(Exit::Command(crate::exit::command_status(status?))),
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(failed(io::ErrorKind::Other.into()));
             }
             Err(RecvTimeoutError::Timeout) => {}
         }
-        if left.load(Ordering::Relaxed) {
-            let messages = "and its messages go on to this terminal";
-            return told(output, pid.as_raw_nonzero().get().unsigned_abs(), messages);
+        if is_left.load(Ordering::Relaxed) {
+            let messages = "its messages go on to this terminal";
+            return announce_background(
+                output,
+                pid.as_raw_nonzero().get().unsigned_abs(),
+                messages,
+            );
         }
         for (signal, flag) in &forwarded {
             if flag.swap(false, Ordering::Relaxed)
@@ -133,23 +136,12 @@ fn log_of(output: &Path) -> PathBuf {
     name.into()
 }
 
-/// Options for the process that records.
-const DETACHED: &str = "--detached=";
-const ATTACHED: &str = "--attached=";
-
-/// Returns the words of this command line for the process that records to a directory, which
-/// `option` tells it.
-fn words(option: &str, output: &Path) -> Vec<OsString> {
-    let mut directory = OsString::from(option);
-    directory.push(output);
+/// Returns the words of this command line for the process that records to a directory.
+fn words(output: &Path) -> Vec<OsString> {
+    let mut recorder = OsString::from("--recorder=");
+    recorder.push(output);
     let mut words: Vec<OsString> = std::env::args_os().skip(1).collect();
-    // The options precede the recorded command, whose words may be the same.
-    let command = words.iter().position(|word| word == "record").map_or(0, |at| at + 1);
-    if let Some(at) = words.iter().position(|word| word == "--detach")
-        && option == DETACHED
-    {
-        words.remove(at);
-    }
-    words.insert(command, directory);
+    let options = words.iter().position(|word| word == "record").map_or(0, |at| at + 1);
+    words.insert(options, recorder);
     words
 }

@@ -204,30 +204,34 @@ pub(crate) fn channel_lines(channels: &[SessionChannel]) -> String {
             channel.event_size.map(|size| size_text(size.into())).unwrap_or_default().into(),
             contexts.join(",").into(),
         ];
-        let share = listed.sharing.as_ref().map(|sharing| share(sharing, listed, channels));
+        let share = listed.sharing.as_ref().map(|sharing| share_text(sharing, listed, channels));
         cells.extend(has_shares.then(|| share.unwrap_or_default().into()));
         table.row(cells);
     }
     table.print(false)
 }
 
-/// Describes the part of a channel in the sharing of memory: of a shared one, what is left.
-fn share(sharing: &Sharing, listed: &SessionChannel, all: &[SessionChannel]) -> String {
-    let size = |channel: &Channel| {
-        channel.subbuffer_size.unwrap_or(0) * u64::from(channel.subbuffer_count.unwrap_or(0))
-    };
-    let name = &listed.channel.name;
-    let Sharing::Part { of, percent } = sharing else {
-        let is_own = |one: &&SessionChannel| matches!(&one.sharing, Some(Sharing::Part { of, .. }) if of == name);
-        let used: u64 = all.iter().filter(is_own).map(|one| size(&one.channel)).sum();
-        let rest = size(&listed.channel).saturating_sub(used) * 100 / size(&listed.channel).max(1);
-        return format!("shared, {rest} % left");
-    };
-    let shared = all.iter().find(|one| one.channel.name == *of);
-    let of_all = shared.map_or(1, |shared| size(&shared.channel)).max(1);
-    match size(&listed.channel) * 100 / of_all {
-        own if own == u64::from(*percent) => format!("{own} % of {of}"),
-        own => format!("{own} % of {of}, at most {percent} %"),
+/// Describes the role of a channel in sharing memory: of a shared one, what is free.
+fn share_text(sharing: &Sharing, listed: &SessionChannel, all: &[SessionChannel]) -> String {
+    let percent = |size: u64, shared: &Channel| size * 100 / shared.ring_size().max(1);
+    match sharing {
+        Sharing::Shared => {
+            let shared = &listed.channel;
+            let is_part = |one: &&SessionChannel| {
+                let sharing = one.sharing.as_ref();
+                sharing.is_some_and(|sharing| sharing.share_of(&shared.name).is_some())
+            };
+            let used: u64 = all.iter().filter(is_part).map(|one| one.channel.ring_size()).sum();
+            format!("{} % free", percent(shared.ring_size().saturating_sub(used), shared))
+        }
+        Sharing::Part { of, percent: share } => {
+            let shared = all.iter().find(|one| one.channel.name == *of);
+            let own = shared.map_or(0, |one| percent(listed.channel.ring_size(), &one.channel));
+            match own == u64::from(*share) {
+                true => format!("{own} % of {of}"),
+                false => format!("{own} % of {of}, at most {share} %"),
+            }
+        }
     }
 }
 

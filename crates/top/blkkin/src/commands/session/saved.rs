@@ -250,9 +250,7 @@ impl Definition {
         let limit = self
             .size_max
             .map(|size_max| Request::LimitSession(SessionLimit { session: session(), size_max }));
-        let channels = self.channels.iter().flat_map(|listed| {
-            [listed.create_request(session())].into_iter().chain(listed.share_request(session()))
-        });
+        let channels = self.channels.iter().map(|listed| listed.create_request(session()));
         let rules = self.rules.iter().map(|RedactedRule { rule, redactions }| {
             let own = self.channels.iter().find(|one| one.channel.name == rule.channel);
             let channel = Some(rule.channel.clone());
