@@ -209,6 +209,7 @@ impl Agent {
             snapshots: Snapshots::default(),
             kernel_tracer: options.kernel_tracer.clone(),
             forwarder: options.forwarder.clone(),
+            next_turn: None,
             poller,
         };
         Ok(Agent {

@@ -15,6 +15,8 @@ pub(crate) struct Completeness {
     declared_ns: u64,
     /// Latest time in the session's packets.
     newest_ns: u64,
+    /// Latest time in the packets after which another turn was asked for.
+    awaited_ns: u64,
     /// Number of changes of the traces' size when the file was written.
     changes: u64,
     /// Set for sessions of an earlier agent: programs may still return with events of the past, and
@@ -39,6 +41,13 @@ impl Completeness {
     pub(crate) fn is_due(&self, changes: u64) -> bool {
         let is_behind = self.newest_ns >= self.declared_ns && self.newest_ns > 0;
         changes != self.changes || is_behind && !self.is_resumed
+    }
+
+    /// Returns whether the file does not declare the latest events yet, which were recorded while the
+    /// rings were drained: it can be written in the next turn. Returns this once for these events.
+    pub(crate) fn needs_turn(&mut self) -> bool {
+        let is_behind = self.newest_ns >= self.declared_ns && !self.is_resumed;
+        is_behind && std::mem::replace(&mut self.awaited_ns, self.newest_ns) != self.newest_ns
     }
 
     /// Writes the file in the session's directory, which wakes the forwarder: it waits for this

@@ -68,6 +68,9 @@ pub(crate) struct Node {
     pub(crate) kernel_tracer: Option<WaitingProcess>,
     /// `None` if sessions cannot be forwarded to relays.
     pub(crate) forwarder: Option<WaitingProcess>,
+    /// Time of the next turn of the event loop, for sessions whose latest events are not declared
+    /// complete yet.
+    pub(crate) next_turn: Option<Instant>,
 }
 
 /// Number of queued bytes above which sending of a list pauses, until the command has read some.
@@ -77,6 +80,8 @@ const CHANGE_TIME_MAX: Duration = Duration::from_millis(10);
 /// Pause before the next drain of a program without new packets, while writes of some but not all
 /// of its channels have failed or were postponed.
 const PAUSE_IN_TROUBLE: Duration = Duration::from_millis(20);
+/// Pause before another turn of the event loop that declares the latest events complete.
+const TURN_PAUSE: Duration = Duration::from_micros(150);
 /// Time after which the last stores of a processor are visible to all other processors.
 const LAST_DRAIN_PAUSE: Duration = Duration::from_millis(1);
 /// Pause before the last drain after a sparse event. It is longer than [`LAST_DRAIN_PAUSE`]: the
@@ -358,6 +363,7 @@ impl Node {
     /// Tells the forwarder of each session that its traces have changed, and up to which time they
     /// are complete. `begun` is the beginning of the last drain.
     pub(crate) fn declare_complete(&mut self, begun: Reading) {
+        self.next_turn = None;
         let Node { sessions, programs, .. } = self;
         let (list, forwardings) = (&sessions.list, &mut sessions.forwardings);
         for (id, completeness) in forwardings.completeness() {
@@ -367,6 +373,9 @@ impl Node {
                 let until = programs.complete_until(id, begun);
                 let until_ns = until.and_then(|until| session.rates.earliest_ns(until));
                 completeness.declare(until_ns, changes, &session.output);
+                if completeness.needs_turn() {
+                    self.next_turn = Some(Instant::now() + TURN_PAUSE);
+                }
             }
         }
     }
@@ -694,6 +703,7 @@ impl Node {
                 let now = Instant::now();
                 let ids = self.programs.ids(|one| one.next_removal().is_some());
                 ids.into_iter().for_each(|id| self.finish_removals(id, now));
+                self.programs.drop_removed(&mut self.sessions);
                 None
             }
             FollowUp::Destroy { session, name, uid } => {
@@ -782,6 +792,7 @@ impl Node {
             is_busy.then_some(now),
             making,
             self.acceptor.next(),
+            self.next_turn,
             self.next_rotation(now),
         ];
         drains.chain(pending).chain(others.into_iter().flatten()).min()

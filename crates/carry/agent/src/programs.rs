@@ -138,7 +138,9 @@ impl Programs {
             log_unwritten(&program, drain.trouble, log);
             program.absence = Some(Absence::begin(Instant::now(), program.has_unsealed()));
         }
+        drop_removed(&mut program, sessions);
         if program.attachments.is_empty() {
+            close_traces(&mut program, &HashSet::new(), sessions);
             return;
         }
         let uid = program.account.uid();
@@ -163,6 +165,7 @@ impl Programs {
     fn end_absence(&mut self, at: usize, sessions: &mut Sessions, log: &Log) {
         let Some(mut program) = self.departed.remove(at) else { return };
         end_recordings(&mut program, sessions, log);
+        drop_removed(&mut program, sessions);
         if !program.attachments.is_empty() {
             self.departed.insert(at, program);
         }
@@ -325,6 +328,12 @@ impl Programs {
         trouble
     }
 
+    /// Drops the rings of removed channels that are kept for snapshots of programs that have ended.
+    pub(crate) fn drop_removed(&mut self, sessions: &mut Sessions) {
+        self.departed.iter_mut().for_each(|program| drop_removed(program, sessions));
+        self.departed.retain(|program| !program.attachments.is_empty());
+    }
+
     /// Detaches a session from all programs. Connected programs have unmapped its rings, unless the
     /// time limit for this has passed. Packets are written to traces; packets kept for snapshots
     /// are dropped. Returns the last error.
@@ -479,6 +488,41 @@ fn close_traces(program: &mut Program, cut: &HashSet<SessionId>, sessions: &mut 
             trace.note().iter().for_each(|note| note.close());
             trace.end(cut.contains(&session));
         }
+    }
+}
+
+/// Drops a program's rings for removed channels, unless the program may reconnect: it is told then
+/// to unmap them.
+fn drop_removed(program: &mut Program, sessions: &mut Sessions) {
+    if program.absence.is_some() {
+        return;
+    }
+    let is_removed = |one: &mut Attachment| sessions.has_removed(one.key());
+    let gone: Vec<Attachment> = program.attachments.extract_if(.., is_removed).collect();
+    gone.iter().for_each(|one| sessions.count_ended(one));
+}
+
+/// Ends the traces of a program that had rings only for channels which were removed. A channel that
+/// is made again begins another trace.
+pub(crate) fn end_removed_traces(
+    program: &mut Program,
+    removed: &[Attachment],
+    sessions: &mut Sessions,
+) {
+    let is_over = |session: SessionId| {
+        let mut own = removed.iter().filter(|one| one.session == session);
+        !program.attachments.iter().any(|one| one.session == session)
+            && own.all(|one| sessions.has_removed(one.key()))
+    };
+    let over: HashSet<SessionId> =
+        removed.iter().map(|one| one.session).filter(|session| is_over(*session)).collect();
+    for session in over {
+        program.uuids.remove(&session);
+        let Some(mut trace) = program.traces.remove(&session) else { continue };
+        sessions.spare(session, trace.directory());
+        trace.note().iter().for_each(|note| note.close());
+        let misses = removed.iter().any(|one| one.is_written && one.packets_waiting() > 0);
+        trace.end(misses);
     }
 }
 

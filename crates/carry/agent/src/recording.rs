@@ -13,7 +13,7 @@ use crate::memory_limit::memory_limit;
 use crate::notebook::{Note, SuspendedTrace};
 use crate::program::{OWN_DESCRIPTORS, Program};
 use crate::program_trace::{describe_rings, new_trace, new_uuid, prepare, ring_clock};
-use crate::programs::Programs;
+use crate::programs::{Programs, end_removed_traces};
 use crate::quota::{Account, Quota};
 use crate::recovery::{AdoptedRings, ORPHANS_MAX, Offer, OrphanedRings};
 use crate::rings::{Identity, Rings, charge_min, possible_processors, shape_of_orphans};
@@ -331,6 +331,9 @@ impl<'n> Recorder<'n> {
         let (Some(program), session) = (self.programs.get(id), &self.sessions.list[session]) else {
             return false;
         };
+        if session.channels[channel].is_removed {
+            return self.remove_channel(id, key);
+        }
         let is_kernel = session.channels[channel].is_kernel;
         if program.catalog.is_none()
             || program.is_kernel != is_kernel
@@ -581,18 +584,19 @@ impl<'n> Recorder<'n> {
         self.send(id, ToApplication::Ping(ping));
     }
 
-    /// Begins to remove a program's rings for a channel that has no rules any more. The `Pong` for
-    /// the next `Ping` confirms that the program has unmapped them. Returns whether the program has
-    /// such rings.
+    /// Begins to remove a program's rings for a removed channel. The `Pong` for the next `Ping`
+    /// confirms that the program has unmapped them. Returns whether the program has such rings.
     pub(crate) fn remove_channel(&mut self, id: ConnectionId, key: ChannelKey) -> bool {
         let Some(program) = self.programs.get_mut(id) else { return false };
         let pong = program.pinged + 1;
         let own = program.attachments.iter_mut().enumerate().find(|(_, one)| one.key() == key);
-        let Some((at, attachment)) = own.filter(|(_, one)| !one.is_removed()) else { return false };
+        let Some((at, attachment)) = own else { return false };
         attachment.set_rules(RuleSet::default());
-        let number = attachment.number;
-        program.begin_removal(at, pong, Instant::now());
-        self.send(id, ToApplication::RemoveChannel(number));
+        if !attachment.is_removed() {
+            let number = attachment.number;
+            program.begin_removal(at, pong, Instant::now());
+            self.send(id, ToApplication::RemoveChannel(number));
+        }
         true
     }
 
@@ -606,6 +610,7 @@ impl<'n> Recorder<'n> {
             self.sessions.count_loss(attachment.session, &attachment.unread_losses());
             self.sessions.count_loss(attachment.session, &attachment.lost_by_renewal());
         }
+        end_removed_traces(program, &removed, self.sessions);
         !removed.is_empty()
     }
 

@@ -128,10 +128,12 @@ impl Scope {
 const SESSIONS_MAX: usize = 256;
 /// Maximum number of channels of a session.
 const CHANNELS_MAX: usize = 32;
-/// Default name of the channel that is made for the first events, as in LTTng.
-const FIRST_CHANNEL: &str = "channel0";
-/// Default name of the channel that is made for the first events of the kernel.
-const FIRST_KERNEL_CHANNEL: &str = "kernel0";
+/// Maximum number of channels of a session, with those that were removed.
+const CHANNELS_EVER_MAX: usize = 1024;
+/// Default name of the channel that is made for the first events, as in LTTng, without its number.
+const FIRST_CHANNEL: &str = "channel";
+/// Default name of the channel that is made for the first events of the kernel, without its number.
+const FIRST_KERNEL_CHANNEL: &str = "kernel";
 /// Maximum number of files and directories removed or skipped per turn of the event loop, over all
 /// removals.
 const CLEARED_AT_ONCE: usize = 128;
@@ -214,6 +216,13 @@ pub(crate) fn failed(code: &str, message: impl Into<String>) -> Failed {
 
 pub(crate) fn exceeded(error: QuotaError) -> Failed {
     Failed { hint: Some(error.advice().into()), ..failed(code::QUOTA, error.reason()) }
+}
+
+/// Returns a default name that no channel has, also none that was removed: `channel0`, for example.
+fn first_free(prefix: &str, channels: &[SessionChannel]) -> String {
+    let names = (0..=channels.len()).map(|number| format!("{prefix}{number}"));
+    let mut free = names.filter(|name| channels.iter().all(|one| one.channel.name != *name));
+    free.next().unwrap_or_default()
 }
 
 /// Returns the error for events in a shared channel.
@@ -743,7 +752,7 @@ impl RequestHandler<'_> {
             }
             channel.contexts = kernel_contexts;
         }
-        let session = &mut self.sessions.list[at];
+        let session = &self.sessions.list[at];
         let name = &channel.name;
         if session.channels.iter().any(|one| one.is_named(name)) {
             let message = format!("session `{}` has a channel `{name}` already", session.name);
@@ -751,21 +760,21 @@ impl RequestHandler<'_> {
         }
         // A removed channel of this name has a stream in the session's traces.
         let removed = session.channels.iter().position(|one| one.channel.name == *name);
-        if let Some(removed) = removed.and_then(|at| session.channels.get(at))
-            && (removed.is_kernel, &removed.channel.contexts) != (is_kernel, &channel.contexts)
-        {
-            let what = format!(
-                "a removed channel `{name}`, of another domain or with other contexts, is in the \
-                 session's traces"
-            );
-            let hint = Some("choose another name".to_owned());
-            return Err(Failed { hint, ..failed(code::CHANNEL_EXISTS, what) });
+        if session.channels.iter().filter(|one| !one.is_removed).count() >= CHANNELS_MAX {
+            let message = format!("session `{}` has {CHANNELS_MAX} channels already", session.name);
+            return Err(failed(code::QUOTA, message));
         }
-        if removed.is_none() && session.channels.len() >= CHANNELS_MAX {
-            let what =
-                format!("session `{}` has had {CHANNELS_MAX} channels, its limit", session.name);
+        if removed.is_none() && session.channels.len() >= CHANNELS_EVER_MAX {
+            let what = format!(
+                "session `{}` has had {CHANNELS_EVER_MAX} channels, its limit",
+                session.name
+            );
             let hint = "a removed channel of the same contexts can come back by its name";
             return Err(Failed { hint: Some(hint.into()), ..failed(code::QUOTA, what) });
+        }
+        if let Some(removed) = removed {
+            let key = ChannelKey { session: session.id, channel: removed };
+            self.check_return(key, &channel, is_kernel)?;
         }
         let bad_value = |why| failed(code::BAD_VALUE, format!("channel `{name}`: {why}"));
         let shape = shape_of(&channel, 0, [0; 16]);
@@ -790,6 +799,7 @@ impl RequestHandler<'_> {
         let account = self.accounts.of(session.owner.uid);
         let bytes =
             account.reserve(Quota::RuleBytes, size_of_channel(&channel)).map_err(exceeded)?;
+        let session = &mut self.sessions.list[at];
         let new = SessionChannel::new(channel, is_kernel, bytes);
         match removed.and_then(|at| session.channels.get_mut(at)) {
             Some(removed) => *removed = new,
@@ -834,7 +844,7 @@ impl RequestHandler<'_> {
                 Purpose::Snapshot => Mode::Overwrite,
             };
             let first = if is_kernel { FIRST_KERNEL_CHANNEL } else { FIRST_CHANNEL };
-            let name = events.channel.clone().unwrap_or_else(|| first.to_owned());
+            let name = events.channel.clone().unwrap_or_else(|| first_free(first, channels));
             let channel = Channel { mode, ..Channel::named(name) };
             self.create_channel(at, channel, is_kernel)?;
         }

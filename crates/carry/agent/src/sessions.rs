@@ -127,6 +127,12 @@ impl Sessions {
         self.list.iter().find(|session| session.id == id)
     }
 
+    /// Returns whether a channel of a session was removed.
+    pub(crate) fn has_removed(&self, key: ChannelKey) -> bool {
+        let channel = self.get(key.session).and_then(|one| one.channels.get(key.channel));
+        channel.is_some_and(|channel| channel.is_removed)
+    }
+
     /// Returns true if an active session has a channel for events of the kernel.
     pub(crate) fn record_kernel(&self) -> bool {
         let mut active = self.list.iter().filter(|session| session.is_active());

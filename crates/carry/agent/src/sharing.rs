@@ -7,6 +7,8 @@
 use crate::attachment::ChannelKey;
 use crate::channel::{power_of_two_within, shape_for};
 use crate::command::Requester;
+use crate::notebook::SuspendedTrace;
+use crate::program::Program;
 use crate::requests::{Answer, FollowUp, Outcome, RequestHandler, Scope, failed, no_such_channel};
 use crate::session::{Session, SessionChannel};
 use blkkin_control::{
@@ -63,6 +65,41 @@ impl RequestHandler<'_> {
             session.channels[index].sharing = Some(Sharing::Part { of, percent });
         }
         Ok(Answer::Done(vec![]))
+    }
+
+    /// Checks that a removed channel may come back with another configuration: it continues the
+    /// stream in the session's traces, and programs may still have rings for it.
+    pub(crate) fn check_return(
+        &self,
+        key: ChannelKey,
+        channel: &Channel,
+        is_kernel: bool,
+    ) -> Result<(), Failed> {
+        let session = self.sessions.get(key.session);
+        let Some(removed) = session.and_then(|one| one.channels.get(key.channel)) else {
+            return Ok(());
+        };
+        let name = &channel.name;
+        if (removed.is_kernel, &removed.channel.contexts) != (is_kernel, &channel.contexts) {
+            let what = format!(
+                "a removed channel `{name}`, of another domain or with other contexts, is in the \
+                 session's traces"
+            );
+            let hint = Some("choose another name".to_owned());
+            return Err(Failed { hint, ..failed(code::CHANNEL_EXISTS, what) });
+        }
+        let shape = |one: &Channel| (one.mode, one.subbuffer_size, one.subbuffer_count);
+        let has_rings = |program: &Program| program.attachments.iter().any(|one| one.key() == key);
+        let may_return = |trace: &SuspendedTrace| trace.session == key.session;
+        if shape(&removed.channel) != shape(channel)
+            && (self.programs.all().any(has_rings)
+                || self.sessions.suspended.values().any(may_return))
+        {
+            let what = format!("programs may still have rings of the removed channel `{name}`");
+            let hint = Some("choose the sizes that it had, or another name".to_owned());
+            return Err(Failed { hint, ..failed(code::WRONG_STATE, what) });
+        }
+        Ok(())
     }
 
     /// Removes a channel, and its rings in all programs.

@@ -163,6 +163,79 @@ fn floods_push_out_no_event_of_others() {
     program.end();
 }
 
+/// Rings of programs that have ended, or that return later, are removed, too.
+#[test]
+fn absent_programs_lose_removed_channels() {
+    let node = Node::new();
+    let agent = node.agent();
+    let output = node.output();
+    node.run(&["session", "create", "s", "--snapshot", "-o", output.to_str().expect("text")]);
+    node.run(&["channel", "create", "gone", "--overwrite"]);
+    node.run(&["event", "enable", "-c", "gone", "test:*"]);
+    node.run(&["session", "start", "s"]);
+    let ended = node.program(10, 1000);
+    ended.end();
+    let mut away = node.program(10, 1000);
+    away.count();
+    let events = || {
+        let snapshot = node.run(&["session", "snapshot", "s"]);
+        let path = std::path::Path::new(snapshot.trim());
+        if traces_below(path).is_empty() { 0 } else { read(path).0.len() }
+    };
+    assert!(events() > 0);
+    signal(agent.id(), Signal::KILL);
+    signal(away.id(), Signal::STOP);
+    drop(agent);
+    let _agent = node.agent();
+    node.run(&["channel", "remove", "gone"]);
+    signal(away.id(), Signal::CONT);
+    eventually("it is back", || (!node.applications().is_empty()).then_some(()));
+    eventually("its rings are removed", || (!has_rings(&away)).then_some(()));
+    assert_eq!(events(), 0);
+
+    let next = node.program(10, 1000);
+    node.run(&["channel", "create", "gone", "--overwrite", "--num-subbuf", "8"]);
+    node.run(&["event", "enable", "-c", "gone", "test:*"]);
+    next.end();
+    assert!(events() > 0);
+    node.run(&["channel", "remove", "gone"]);
+    away.end();
+    assert_eq!(events(), 0);
+    // Without a name, the next channel gets a free one.
+    node.run(&["channel", "create", "channel0", "--context", "tid"]);
+    node.run(&["channel", "remove", "channel0"]);
+    node.run(&["event", "enable", "test:*"]);
+    assert_eq!(channels(&node)[0].0, "channel1");
+}
+
+/// A trace whose channels were all removed is whole, also after the agent's death.
+#[test]
+fn traces_of_removed_channels_are_whole() {
+    let node = Node::new();
+    let agent = node.agent();
+    let output = node.output();
+    node.record_all();
+    let mut program = node.program(10, 1000);
+    program.count();
+    node.run(&["channel", "remove", "channel0"]);
+    signal(agent.id(), Signal::KILL);
+    drop(agent);
+    let _agent = node.agent();
+    eventually("the program is back", || (!node.applications().is_empty()).then_some(()));
+    let listed = json(&node, &["session", "list", "s", "--json"]);
+    assert_eq!(listed["sessions"][0]["losses"], serde_json::json!([]));
+    for trace in traces_below(&output) {
+        assert!(!trace.join(".recording").exists(), "{trace:?} is not recorded any more");
+    }
+    for number in 0..40 {
+        let name = format!("c{number}");
+        node.run(&["channel", "create", &name]);
+        node.run(&["channel", "remove", &name]);
+    }
+    program.end();
+    node.end_session();
+}
+
 /// Probes of the kernel come and go in the same way.
 #[test]
 fn probes_come_and_go() {

@@ -4,6 +4,8 @@ use super::chain::{Chain, Daemon, Ports};
 use crate::bench::agent::Agent;
 use crate::bench::recipe::Output;
 use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 /// Running agent and relay with a session. They end on drop.
 pub(super) struct Blkkin {
@@ -15,6 +17,8 @@ pub(super) struct Blkkin {
 }
 
 const SESSION: &str = "live";
+/// Maximum time for the session to be at the relay.
+const SESSION_MAX: Duration = Duration::from_secs(10);
 
 impl Blkkin {
     /// Starts the daemons and the session. The relay writes below `place`.
@@ -35,7 +39,23 @@ impl Blkkin {
         agent.command(&["session", "create", SESSION, "--net", &url])?;
         agent.command(&["event", "enable", "--session", SESSION, "bench:time"])?;
         agent.command(&["session", "start", SESSION])?;
-        Ok(Blkkin { blkkin: blkkin.to_owned(), agent, relay, ports, _place: place })
+        let chain = Blkkin { blkkin: blkkin.to_owned(), agent, relay, ports, _place: place };
+        chain.wait()?;
+        Ok(chain)
+    }
+
+    /// Waits until the relay has the session, which viewers look for once.
+    fn wait(&self) -> Result<(), String> {
+        let address = format!("net://127.0.0.1:{}", self.ports.live);
+        let start = Instant::now();
+        while start.elapsed() < SESSION_MAX {
+            let list = Command::new(&self.blkkin).args(["live", "ls", &address]).output();
+            if list.is_ok_and(|list| String::from_utf8_lossy(&list.stdout).contains(SESSION)) {
+                return Ok(());
+            }
+            sleep(Duration::from_millis(50));
+        }
+        Err("the relay does not get the session".to_owned())
     }
 }
 

@@ -327,8 +327,10 @@ fn run_command(
     tick: impl FnMut(),
 ) -> Result<ExitStatus, Error> {
     // Ctrl-C is meant for the command, which receives it too; this process waits for the command.
-    let asked = Arc::new(AtomicBool::new(false));
-    let _ = signal_hook::flag::register(SIGINT, Arc::default());
+    let (asked, interrupted) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    for signal in ending_signals() {
+        let _ = signal_hook::flag::register(signal, interrupted.clone());
+    }
     for signal in ending_signals().filter(|signal| *signal != SIGINT) {
         let _ = signal_hook::flag::register(signal, asked.clone());
     }
@@ -343,8 +345,13 @@ fn run_command(
     if let Err(error) = begin() {
         exit::warn(&format!("the start of the command cannot be told: {error}"));
     }
-    wait(child, &asked, tick)
-        .map_err(|error| Error::failed(format!("cannot wait for the command: {error}")))
+    let ended = wait(child, &asked, tick)
+        .map_err(|error| Error::failed(format!("cannot wait for the command: {error}")))?;
+    if interrupted.load(Ordering::Relaxed) {
+        // What follows must not take the same signal for another one.
+        std::thread::sleep(detach::ECHO_TIME);
+    }
+    Ok(ended)
 }
 
 /// Returns the number of recorded programs that still run.

@@ -1,6 +1,7 @@
 //! Writing of a session's definition.
 
 use super::{Definition, TriggerWords, VERSION};
+use crate::conversation::SessionChannel;
 use crate::values::{blocking_text, bytes_text, retention_text};
 use blkkin_control::{Context, Levels, Mode, Processes, RedactedRule, Rule, Selection, Sharing};
 use serde_json::json;
@@ -57,7 +58,10 @@ impl Definition {
             out.put("on-chunk", hook.map(|hook| hook.command.as_str()));
             out.put("on-chunk-timeout", hook.map(|hook| retention_text(hook.timeout_ms)));
         }
-        for listed in &self.channels {
+        // A shared channel precedes its parts.
+        let is_part = |one: &&SessionChannel| matches!(one.sharing, Some(Sharing::Part { .. }));
+        let (parts, others): (Vec<_>, Vec<_>) = self.channels.iter().partition(is_part);
+        for listed in others.into_iter().chain(parts) {
             let channel = &listed.channel;
             out.heading("[[channel]]");
             out.put("name", Some(channel.name.as_str()));

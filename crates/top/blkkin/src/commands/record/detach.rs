@@ -7,7 +7,7 @@ use crate::exit::{Error, Exit, note};
 use crate::interrupt::ending_signals;
 use crate::output::{own_program, styled_stderr};
 use rustix::process::{Pid, Signal, kill_process};
-use signal_hook::consts::{SIGINT, SIGQUIT, SIGUSR2};
+use signal_hook::consts::{SIGQUIT, SIGUSR2};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
@@ -71,6 +71,10 @@ fn announce_background(output: &Path, process: u32, messages: &str) -> Result<Ex
     Ok(Exit::Ok)
 }
 
+/// Time within which a signal of the terminal arrives again at the recording, forwarded by the
+/// process that waits for it.
+pub(super) const ECHO_TIME: Duration = Duration::from_millis(150);
+
 /// Returns whether Ctrl-\ can leave the recording: the process has a terminal, and is no session
 /// leader, at whose end the kernel would send SIGHUP to the recording.
 pub(super) fn can_leave() -> bool {
@@ -80,21 +84,23 @@ pub(super) fn can_leave() -> bool {
 }
 
 /// Starts the recording to a directory, and waits for its end, or until Ctrl-\ is typed. Forwards
-/// signals that end the recording or switch its chunk.
+/// signals that end the recording or switch its chunk. The terminal's signals thus reach the
+/// recording twice: see [`ECHO_TIME`].
 pub(super) fn run_until_left(output: &Path) -> Result<Exit, Error> {
     let failed = |error: io::Error| Error::failed(format!("cannot record: {error}"));
-    // Ctrl-C reaches the recording, too, which decides what it means.
-    signal_hook::flag::register(SIGINT, Arc::default())?;
+    // The recording inherits this. Otherwise the key could end it before it handles the signal.
+    blkkin_sys::process::ignore_quit_signal();
+    let mut process =
+        Command::new(own_program().map_err(failed)?).args(words(output)).spawn().map_err(failed)?;
     let flag = |signal| {
         let flag: Arc<AtomicBool> = Arc::default();
         signal_hook::flag::register(signal, flag.clone()).map(|_| flag)
     };
     let is_left = flag(SIGQUIT)?;
-    let others = ending_signals().chain([SIGUSR2]).filter(|signal| *signal != SIGINT);
-    let forwarded: Vec<(i32, Arc<AtomicBool>)> =
-        others.map(|signal| Ok((signal, flag(signal)?))).collect::<io::Result<_>>()?;
-    let mut process =
-        Command::new(own_program().map_err(failed)?).args(words(output)).spawn().map_err(failed)?;
+    let forwarded: Vec<(i32, Arc<AtomicBool>)> = ending_signals()
+        .chain([SIGUSR2])
+        .map(|signal| Ok((signal, flag(signal)?)))
+        .collect::<io::Result<_>>()?;
     let pid = Pid::from_child(&process);
     let (done, ended) = std::sync::mpsc::channel();
     std::thread::spawn(move || done.send(process.wait()));
