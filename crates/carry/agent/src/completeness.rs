@@ -43,8 +43,9 @@ impl Completeness {
         changes != self.changes || is_behind && !self.is_resumed
     }
 
-    /// Returns whether the file does not declare the latest events yet, which were recorded while the
-    /// rings were drained: it can be written in the next turn. Returns this once for these events.
+    /// Returns whether the file does not declare the latest events yet, which were recorded while
+    /// the rings were drained: it can be written in the next turn. Returns this once for these
+    /// events.
     pub(crate) fn needs_turn(&mut self) -> bool {
         let is_behind = self.newest_ns >= self.declared_ns && !self.is_resumed;
         is_behind && std::mem::replace(&mut self.awaited_ns, self.newest_ns) != self.newest_ns

@@ -1,7 +1,6 @@
 //! Recording in a process of its own, which goes on in the background: from its start with
 //! `blkkin record --detach`, or from the moment when Ctrl-\ is typed at the terminal.
 
-use super::FOLLOW_PAUSE;
 use crate::conversation::print;
 use crate::exit::{Error, Exit, note};
 use crate::interrupt::ending_signals;
@@ -71,6 +70,8 @@ fn announce_background(output: &Path, process: u32, messages: &str) -> Result<Ex
     Ok(Exit::Ok)
 }
 
+/// Interval at which arrived signals are noticed.
+const SIGNAL_PAUSE: Duration = Duration::from_millis(50);
 /// Time within which a signal of the terminal arrives again at the recording, forwarded by the
 /// process that waits for it.
 pub(super) const ECHO_TIME: Duration = Duration::from_millis(150);
@@ -105,7 +106,7 @@ pub(super) fn run_until_left(output: &Path) -> Result<Exit, Error> {
     let (done, ended) = std::sync::mpsc::channel();
     std::thread::spawn(move || done.send(process.wait()));
     loop {
-        match ended.recv_timeout(FOLLOW_PAUSE) {
+        match ended.recv_timeout(SIGNAL_PAUSE) {
             Ok(status) => return Ok(Exit::Command(crate::exit::command_status(status?))),
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(failed(io::ErrorKind::Other.into()));
