@@ -434,6 +434,8 @@ fn killed_relays_and_agents_lose_nothing() {
         if round % 2 == 1 {
             agent.kill();
             agent = start_agent(&node);
+            // What a program records while it has no agent is lost if it ends then.
+            eventually("the program is back", || (!node.applications().is_empty()).then_some(()));
         }
         relay.restart();
         eventually("the forwarder connects", || {

@@ -291,8 +291,21 @@ pub fn check_distinct(numbers: &[u64]) {
 pub fn check_all(output: &Path, tried: u64) -> u64 {
     let (numbers, lost) = read(output);
     check_distinct(&numbers);
-    assert_eq!(numbers.len() as u64 + lost, tried, "{} are there, {lost} lost", numbers.len());
+    assert_eq!(
+        numbers.len() as u64 + lost,
+        tried,
+        "{} are there, {lost} lost, and missing are {:?}",
+        numbers.len(),
+        gaps(&numbers, tried)
+    );
     lost
+}
+
+/// Returns the first ranges of numbers below `end` that are not in a sorted list.
+fn gaps(numbers: &[u64], end: u64) -> Vec<std::ops::Range<u64>> {
+    let ends = numbers.iter().copied().chain([end]);
+    let begins = std::iter::once(0).chain(numbers.iter().map(|number| number + 1));
+    begins.zip(ends).map(|(begin, end)| begin..end).filter(|gap| !gap.is_empty()).take(8).collect()
 }
 
 /// Returns the traces of programs. A directory without metadata is no trace yet, and no command
