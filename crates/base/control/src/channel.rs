@@ -61,24 +61,11 @@ impl Channel {
             event_size: None,
         }
     }
-}
 
-impl Channel {
     /// Returns the size of a ring in bytes; 0 while the agent has not chosen it.
     pub fn ring_size(&self) -> u64 {
         let count = u64::from(self.subbuffer_count.unwrap_or(0));
         self.subbuffer_size.unwrap_or(0).saturating_mul(count)
-    }
-}
-
-impl Sharing {
-    /// Returns the share in percent of a part of the shared channel `of`; `None` for other
-    /// channels.
-    pub fn share_of(&self, of: &str) -> Option<u32> {
-        match self {
-            Sharing::Part { of: own, percent } if own == of => Some(*percent),
-            _ => None,
-        }
     }
 }
 
@@ -94,6 +81,13 @@ choice! {
             /// Maximum size of the channel's rings, in percent of the shared channel's.
             percent: u32 = Number,
         },
+    }
+}
+
+impl Sharing {
+    /// Returns whether the channel is a part of the shared channel `shared`.
+    pub fn is_part_of(&self, shared: &str) -> bool {
+        matches!(self, Sharing::Part { of, .. } if of == shared)
     }
 }
 

@@ -39,16 +39,19 @@ impl Completeness {
     /// declared time, or the traces have changed otherwise. `changes` is the number of changes of
     /// their size.
     pub(crate) fn is_due(&self, changes: u64) -> bool {
-        let is_behind = self.newest_ns >= self.declared_ns && self.newest_ns > 0;
-        changes != self.changes || is_behind && !self.is_resumed
+        changes != self.changes || self.is_behind()
+    }
+
+    fn is_behind(&self) -> bool {
+        self.newest_ns >= self.declared_ns && self.newest_ns > 0 && !self.is_resumed
     }
 
     /// Returns whether the file does not declare the latest events yet, which were recorded while
     /// the rings were drained: it can be written in the next turn. Returns this once for these
     /// events.
     pub(crate) fn needs_turn(&mut self) -> bool {
-        let is_behind = self.newest_ns >= self.declared_ns && !self.is_resumed;
-        is_behind && std::mem::replace(&mut self.awaited_ns, self.newest_ns) != self.newest_ns
+        self.is_behind()
+            && std::mem::replace(&mut self.awaited_ns, self.newest_ns) != self.newest_ns
     }
 
     /// Writes the file in the session's directory, which wakes the forwarder: it waits for this

@@ -365,6 +365,8 @@ impl Node {
     pub(crate) fn declare_complete(&mut self, begun: Reading) {
         self.next_turn = None;
         let Node { sessions, programs, .. } = self;
+        // The next drain declares what is missing now.
+        let is_polling = programs.connected.values().any(|one| one.next_drain.is_some());
         let (list, forwardings) = (&sessions.list, &mut sessions.forwardings);
         for (id, completeness) in forwardings.completeness() {
             let Some(session) = list.iter().find(|session| session.id == id) else { continue };
@@ -373,7 +375,7 @@ impl Node {
                 let until = programs.complete_until(id, begun);
                 let until_ns = until.and_then(|until| session.rates.earliest_ns(until));
                 completeness.declare(until_ns, changes, &session.output);
-                if completeness.needs_turn() {
+                if !is_polling && completeness.needs_turn() {
                     self.next_turn = Some(Instant::now() + TURN_PAUSE);
                 }
             }

@@ -481,14 +481,20 @@ fn close_traces(program: &mut Program, cut: &HashSet<SessionId>, sessions: &mut 
     let may_come = program.may_reconnect();
     let closed = program.traces.extract_if(.., |session, _| !own.contains(session));
     for (session, mut trace) in closed.collect::<Vec<(SessionId, Trace)>>() {
-        sessions.spare(session, trace.directory());
         if may_come {
+            sessions.spare(session, trace.directory());
             trace.note().iter().for_each(|note| sessions.suspend(note));
         } else {
-            trace.note().iter().for_each(|note| note.close());
-            trace.end(cut.contains(&session));
+            end_trace(&mut trace, session, cut.contains(&session), sessions);
         }
     }
+}
+
+/// Ends a trace that nobody continues. `misses` is set if it misses events.
+fn end_trace(trace: &mut Trace, session: SessionId, misses: bool, sessions: &mut Sessions) {
+    sessions.spare(session, trace.directory());
+    trace.note().iter().for_each(|note| note.close());
+    trace.end(misses);
 }
 
 /// Drops a program's rings for removed channels, unless the program may reconnect: it is told then
@@ -519,10 +525,9 @@ pub(crate) fn end_removed_traces(
     for session in over {
         program.uuids.remove(&session);
         let Some(mut trace) = program.traces.remove(&session) else { continue };
-        sessions.spare(session, trace.directory());
-        trace.note().iter().for_each(|note| note.close());
-        let misses = removed.iter().any(|one| one.is_written && one.packets_waiting() > 0);
-        trace.end(misses);
+        let mut own = removed.iter().filter(|one| one.session == session && one.is_written);
+        let misses = own.any(|one| one.packets_waiting() > 0);
+        end_trace(&mut trace, session, misses, sessions);
     }
 }
 

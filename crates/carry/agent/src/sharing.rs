@@ -123,7 +123,7 @@ impl RequestHandler<'_> {
 /// Returns the parts of a shared channel.
 fn parts<'s>(session: &'s Session, shared: &str) -> impl Iterator<Item = &'s Channel> {
     let is_part = move |one: &&SessionChannel| {
-        one.sharing.as_ref().is_some_and(|sharing| sharing.share_of(shared).is_some())
+        one.sharing.as_ref().is_some_and(|sharing| sharing.is_part_of(shared))
     };
     session.channels.iter().filter(is_part).map(|one| &one.channel)
 }

@@ -218,8 +218,7 @@ fn share_text(sharing: &Sharing, listed: &SessionChannel, all: &[SessionChannel]
         Sharing::Shared => {
             let shared = &listed.channel;
             let is_part = |one: &&SessionChannel| {
-                let sharing = one.sharing.as_ref();
-                sharing.is_some_and(|sharing| sharing.share_of(&shared.name).is_some())
+                one.sharing.as_ref().is_some_and(|sharing| sharing.is_part_of(&shared.name))
             };
             let used: u64 = all.iter().filter(is_part).map(|one| one.channel.ring_size()).sum();
             format!("{} % free", percent(shared.ring_size().saturating_sub(used), shared))
